@@ -1,0 +1,58 @@
+# Every target installs what it needs into .venv first; a second run installs nothing.
+SHELL  := /bin/bash
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest
+JOBS   ?= 2
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export LANCE_LOG := error
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench prove lock clean
+
+help:            ## list the targets
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "OmniGraph needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $(STAMP)
+
+setup: $(STAMP)  ## install the pinned dependencies into .venv
+
+demo: $(STAMP)   ## set up, then the main job end to end
+	@$(BIN)/python examples/demo.py
+
+test: $(STAMP)   ## set up, then every test
+	$(PYTEST) -n $(JOBS) --dist worksteal
+
+check: $(STAMP)  ## format, lint, imports, dependencies, types, fast tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/deptry src
+	$(BIN)/mypy
+	$(PYTEST) -n $(JOBS) -q -m "not slow and not s3 and not crash and not property"
+
+format: $(STAMP) ## rewrite the sources in the project's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP)  ## measure side by side with peers, in one run
+	@$(BIN)/python -m bench
+
+prove: $(STAMP)  ## the slow property and crash tests with many more examples
+	HYPOTHESIS_PROFILE=prove $(PYTEST) -n $(JOBS) -m "property or crash" tests
+
+lock:            ## pin again (needs uv); names no package host
+	uv pip compile pyproject.toml --all-extras --universal --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header --output-file requirements.lock
+
+clean:           ## remove the environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

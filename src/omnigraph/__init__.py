@@ -1,0 +1,3 @@
+"""OmniGraph: a typed property-graph database on Lance."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Leaves that every room may use: `hashing`, `ids`, `clock`, `uri`, `failpoints`."""

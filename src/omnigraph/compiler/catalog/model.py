@@ -1,0 +1,153 @@
+"""The catalog: what the accepted schema means, as immutable values every room may read.
+
+Built by `build` from a schema AST, or from a stored schema IR; knows no text and no tables.
+Maps keep declaration order; nothing here depends on hash order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from omnigraph.compiler.types import PropType, Scalar
+
+ID, SRC, DST = "id", "src", "dst"
+NODE_SYSTEM_COLUMNS = (ID,)
+EDGE_SYSTEM_COLUMNS = (ID, SRC, DST)
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """A kept `@name(value, key = value…)`; non-string literals are kept as their text."""
+
+    name: str
+    value: str | None = None
+    kwargs: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One declared column of a type. `prop_id` survives renames."""
+
+    name: str
+    type: PropType
+    prop_id: int
+    annotations: tuple[Annotation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Inclusive numeric bounds of a property; None is open."""
+
+    prop: str
+    min: int | float | None
+    max: int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A regular expression that must be found somewhere in the property's text."""
+
+    prop: str
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class Embed:
+    """`target` (a vector) is filled from the text of `source`; `model` pins the embedder."""
+
+    target: str
+    source: str
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cardinality:
+    """Allowed number of edges per source node; `max` None is unbounded."""
+
+    min: int = 0
+    max: int | None = None
+
+
+@dataclass(frozen=True)
+class InterfaceType:
+    """A named set of properties that node types share; not queryable."""
+
+    name: str
+    type_id: int
+    properties: Mapping[str, Property]
+
+
+@dataclass(frozen=True)
+class NodeType:
+    """A node type with everything the engine enforces or derives from it."""
+
+    name: str
+    type_id: int
+    properties: Mapping[str, Property]
+    implements: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
+    unique: tuple[tuple[str, ...], ...] = ()
+    indices: tuple[tuple[str, ...], ...] = ()
+    ranges: tuple[Range, ...] = ()
+    checks: tuple[Check, ...] = ()
+    embeds: Mapping[str, Embed] = field(default_factory=dict)
+    annotations: tuple[Annotation, ...] = ()
+
+    @property
+    def table_key(self) -> str:
+        """The name of this type's table in the manifest."""
+        return f"node:{self.name}"
+
+    @cached_property
+    def blobs(self) -> frozenset[str]:
+        """Names of Blob properties."""
+        return _blobs(self.properties)
+
+
+@dataclass(frozen=True)
+class EdgeType:
+    """An edge type; `from_type` and `to_type` name node types."""
+
+    name: str
+    type_id: int
+    from_type: str
+    to_type: str
+    properties: Mapping[str, Property]
+    cardinality: Cardinality = Cardinality()
+    unique: tuple[tuple[str, ...], ...] = ()
+    indices: tuple[tuple[str, ...], ...] = ()
+    annotations: tuple[Annotation, ...] = ()
+
+    @property
+    def table_key(self) -> str:
+        """The name of this type's table in the manifest."""
+        return f"edge:{self.name}"
+
+    @cached_property
+    def blobs(self) -> frozenset[str]:
+        """Names of Blob properties."""
+        return _blobs(self.properties)
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All types of one accepted schema. `schema_hash` identifies its meaning, not its text."""
+
+    interfaces: Mapping[str, InterfaceType]
+    nodes: Mapping[str, NodeType]
+    edges: Mapping[str, EdgeType]
+    schema_hash: str = ""
+
+    @cached_property
+    def _edges_folded(self) -> Mapping[str, EdgeType]:
+        return {name.lower(): edge for name, edge in self.edges.items()}
+
+    def find_edge(self, word: str) -> EdgeType | None:
+        """Return the edge a traversal word means: the exact name first, then ignoring case."""
+        return self.edges.get(word) or self._edges_folded.get(word.lower())
+
+
+def _blobs(properties: Mapping[str, Property]) -> frozenset[str]:
+    return frozenset(name for name, prop in properties.items() if prop.type.scalar is Scalar.BLOB)
