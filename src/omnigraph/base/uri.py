@@ -37,7 +37,9 @@ def parse_uri(text: str) -> GraphUri:
     's3://bucket/a/b.omni'
     """
     if not text.strip():
-        raise BadRequestError("the graph address is empty", hint="pass a path or s3://bucket/prefix")
+        raise BadRequestError(
+            "the graph address is empty", hint="pass a path or s3://bucket/prefix"
+        )
     scheme = urlsplit(text).scheme if "://" in text else ""
     match scheme:
         case "":
@@ -50,7 +52,9 @@ def parse_uri(text: str) -> GraphUri:
         case "s3":
             parts = urlsplit(text)
             if not parts.netloc or not parts.path.strip("/"):
-                raise BadRequestError(f"'{text}' lacks a bucket or prefix", hint="s3://bucket/prefix")
+                raise BadRequestError(
+                    f"'{text}' lacks a bucket or prefix", hint="s3://bucket/prefix"
+                )
             return GraphUri("s3", parts.netloc, parts.path.strip("/"))
         case _:
             raise BadRequestError(

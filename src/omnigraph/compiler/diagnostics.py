@@ -116,7 +116,11 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     return f"did you mean `{folded[close[0]]}`?" if close else None
 
 
-_STYLES = {Severity.ERROR: "\x1b[1;31m", Severity.WARNING: "\x1b[1;33m", Severity.INFO: "\x1b[1;36m"}
+_STYLES = {
+    Severity.ERROR: "\x1b[1;31m",
+    Severity.WARNING: "\x1b[1;33m",
+    Severity.INFO: "\x1b[1;36m",
+}
 _BOLD, _BLUE, _GREEN, _OFF = "\x1b[1m", "\x1b[1;34m", "\x1b[1;32m", "\x1b[0m"
 _MAX_LINE = 160
 
