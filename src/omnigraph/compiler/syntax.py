@@ -141,6 +141,8 @@ def split_declarations(
                 broken_at.append(found.start())
                 openers.clear()
                 break
+            case _:  # a whole string or comment: nothing inside it counts
+                pass
     if openers:
         opener = openers[0]
         _report(findings, "P006", f"this `{opener.group()}` is never closed", opener)
