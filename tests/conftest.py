@@ -1,0 +1,52 @@
+"""Options and hypothesis profiles every test shares."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.support.cases import Case
+
+# The default run must be the same for everyone, so it draws the same examples every time;
+# `prove` explores.
+settings.register_profile(
+    "default",
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "prove",
+    max_examples=3_000,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE", "default")  # noqa: TID251 - test setting, not the product's
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-cases",
+        action="store_true",
+        help="rewrite the expected sections of golden cases with what the code produces now",
+    )
+
+
+@pytest.fixture
+def golden(
+    request: pytest.FixtureRequest,
+) -> Callable[[Case, Mapping[str, Callable[[], str]]], None]:
+    """Check a golden case: `golden(case, {"diagnostics": lambda: …})`."""
+    update = bool(request.config.getoption("--update-cases"))
+
+    def check(case: Case, outputs: Mapping[str, Callable[[], str]]) -> None:
+        case.check(outputs, update=update)
+
+    return check
