@@ -120,6 +120,7 @@ def split_declarations(
     starts: list[int] = []
     broken_at: list[int] = []
     openers: list[re.Match[str]] = []
+    name_from = 0
     for found in _SKELETON.finditer(text):
         match found.lastgroup:
             case "open":
@@ -134,7 +135,10 @@ def split_declarations(
                     openers.pop()
             case "word":
                 if found.group() in keywords and not openers:
-                    starts.append(found.start())
+                    # `query query()`: a word right behind a keyword is its name.
+                    if text[name_from : found.start()].strip() or not starts:
+                        starts.append(found.start())
+                    name_from = found.end()
             case "torn":
                 what = "string" if found.group() == '"' else "comment"
                 _report(findings, "P005", f"this {what} is never closed", found)
