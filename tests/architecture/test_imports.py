@@ -1,0 +1,89 @@
+"""The import rules hold, and the checker would notice if they did not."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+HEAVY = ("lance", "pyarrow", "numpy", "pyspark", "fastapi", "uvicorn", "obstore", "boto3")
+
+
+def run(*command: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_every_contract_is_kept():
+    result = run(str(Path(sys.executable).parent / "lint-imports"), "--no-cache")
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        pytest.param("base/hashing.py", "import omnigraph.compiler.source", id="upwards"),
+        pytest.param("compiler/types.py", "import omnigraph.storage.layout", id="across"),
+        pytest.param("compiler/source.py", "import lance", id="compiler reaches lance"),
+        pytest.param("newroom.py", "", id="a room without a floor"),
+    ],
+)
+def test_a_planted_violation_breaks_a_contract(tmp_path, module, line):
+    package = tmp_path / "src" / "omnigraph"
+    _copy_tree(ROOT / "src" / "omnigraph", package)
+    (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
+    planted = package / module
+    before = planted.read_text() if planted.exists() else '"""New."""\n'
+    planted.write_text(before + f"\n{line}\n")
+    script = "import sys; sys.path.insert(0, 'src'); from importlinter.cli import lint_imports_command as c; c()"
+    result = run(sys.executable, "-c", script, "--no-cache", cwd=tmp_path)
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "broken" in result.stdout
+
+
+def _copy_tree(source: Path, target: Path) -> None:
+    for file in source.rglob("*.py"):
+        copy = target / file.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(file.read_bytes())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["--help"], id="help"),
+        pytest.param(["version"], id="version"),
+        pytest.param(
+            ["query", "lint", "-q", "examples/company.gq", "-s", "examples/company.pg"], id="lint"
+        ),
+    ],
+)
+def test_text_commands_load_nothing_heavy(arguments):
+    script = (
+        "import sys\n"
+        "from omnigraph.cli.app import main\n"
+        f"sys.argv = ['omnigraph', *{arguments!r}]\n"
+        "try:\n    main()\nexcept SystemExit as stop:\n    code = stop.code\n"
+        f"loaded = [name for name in {HEAVY!r} if name in sys.modules]\n"
+        "sys.stderr.write(f'LOADED {loaded}')\n"
+        "sys.exit(code)\n"
+    )
+    result = run(sys.executable, "-c", script)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stderr.endswith("LOADED []")
+
+
+def test_the_lock_names_no_package_host_and_every_line_is_hashed():
+    lock = (ROOT / "requirements.lock").read_text()
+    assert "://" not in lock
+    pinned = [line for line in lock.splitlines() if "==" in line]
+    assert pinned
+    assert all(line.rstrip().endswith("\\") for line in pinned)
+
+
+def test_the_version_is_stated_once():
+    from omnigraph import __version__
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == __version__
