@@ -1,0 +1,1 @@
+"""Adjacency per edge type: `csr`."""

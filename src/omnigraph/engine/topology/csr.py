@@ -1,0 +1,106 @@
+"""Adjacency of one edge type in one direction, and walking it for many rows at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from omnigraph.engine.image.arrays import Ints
+
+
+@dataclass(frozen=True)
+class Csr:
+    """For node position p, `targets[offsets[p]:offsets[p+1]]` are its neighbours.
+
+    `edges` gives the edge row behind each target; inside one node, targets ascend by edge row.
+    `parallel` says whether any node reaches one neighbour over two edges.
+    """
+
+    offsets: Ints
+    targets: Ints
+    edges: Ints
+    parallel: bool
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return self.offsets.nbytes + self.targets.nbytes + self.edges.nbytes
+
+    @property
+    def size(self) -> int:
+        """Number of source positions."""
+        return len(self.offsets) - 1
+
+
+def build_csr(sources: Ints, targets: Ints, size: int) -> Csr:
+    """Return the adjacency of edges given as position pairs; pairs with a -1 end are left out."""
+    edges = np.arange(len(sources), dtype=np.int32)
+    whole = (sources >= 0) & (targets >= 0)
+    if not whole.all():
+        sources, targets, edges = sources[whole], targets[whole], edges[whole]
+    order = np.argsort(sources, kind="stable")
+    offsets = np.zeros(size + 1, dtype=np.int64)
+    np.cumsum(np.bincount(sources, minlength=size), out=offsets[1:])
+    sorted_targets = targets[order].astype(np.int32)
+    pairs = sources[order].astype(np.int64) << 32 | sorted_targets.astype(np.int64)
+    parallel = len(np.unique(pairs)) < len(pairs)
+    return Csr(offsets, sorted_targets, edges[order], parallel)
+
+
+def neighbours(csr: Csr, positions: Ints) -> tuple[Ints, Ints]:
+    """Return `(rows, slots)`: for each given position, the slots of its adjacency.
+
+    `rows` indexes into `positions` and ascends; `slots` indexes into `targets` and `edges`.
+    """
+    starts = csr.offsets[positions]
+    counts = csr.offsets[positions + 1] - starts
+    total = int(counts.sum())
+    rows = np.repeat(np.arange(len(positions)), counts)
+    ends = np.cumsum(counts)
+    slots = np.arange(total) + np.repeat(starts - (ends - counts), counts)
+    return rows, slots
+
+
+def step(csr: Csr, positions: Ints) -> tuple[Ints, Ints]:
+    """Return `(rows, targets)` of one hop; each target at most once per row."""
+    rows, slots = neighbours(csr, positions)
+    targets = csr.targets[slots]
+    if not csr.parallel:
+        return rows, targets
+    return _distinct(rows, targets, csr.size)
+
+
+def walk(csr: Csr, positions: Ints, min_hops: int, max_hops: int) -> tuple[Ints, Ints]:
+    """Return `(rows, targets)` of a breadth-first walk, one start per row.
+
+    A target is kept iff the depth at which its row first reaches it lies in the bounds. The start
+    is visited from the beginning, so cycles do not return it; a stored self-loop does, at depth 1.
+    """
+    size = max(csr.size, 1)
+    rows = np.arange(len(positions))
+    visited = rows * size + positions
+    frontier_rows, frontier = rows, positions
+    kept: list[Ints] = []
+    for depth in range(1, max_hops + 1):
+        at, slots = neighbours(csr, frontier)
+        reached = np.unique(frontier_rows[at] * size + csr.targets[slots])
+        fresh = np.setdiff1d(reached, visited, assume_unique=True)
+        if depth >= min_hops:
+            kept.append(fresh)
+        if depth == 1 and min_hops == 1:
+            own = rows * size + positions
+            kept.append(np.intersect1d(reached, own, assume_unique=True))
+        if not len(fresh):
+            break
+        visited = np.union1d(visited, fresh)
+        frontier_rows, frontier = fresh // size, fresh % size
+    if not kept:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    keys = np.sort(np.concatenate(kept))
+    return keys // size, keys % size
+
+
+def _distinct(rows: Ints, targets: Ints, size: int) -> tuple[Ints, Ints]:
+    keys = np.unique(rows * max(size, 1) + targets)
+    return keys // max(size, 1), keys % max(size, 1)

@@ -1,0 +1,124 @@
+"""Text becomes terms, terms become postings, postings become scores."""
+
+import math
+import re
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omnigraph.engine.image.analyzer import analyze, analyze_column
+from omnigraph.engine.image.postings import (
+    K1,
+    B,
+    bm25,
+    build_postings,
+    matching_any,
+    similar_terms,
+)
+
+words = st.sampled_from(["red", "fox", "foxes", "running", "run", "the", "Ünïcode", "x1", "a_b"])
+texts = st.lists(st.none() | st.lists(words, max_size=6).map(" ".join), max_size=12)
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        pytest.param("Networks and LAYERS", ("network", "layer"), id="stem, stop, lower"),
+        pytest.param("Café Ünïcode", ("cafe", "unicod"), id="fold"),
+        pytest.param("snake_case-word 3.14", ("snake", "case", "word", "3", "14"), id="split"),
+        pytest.param("x" * 41 + " ok", ("ok",), id="long tokens are dropped"),
+        pytest.param("the of and", (), id="only stop words"),
+        pytest.param("日本 data", ("日本", "data"), id="other scripts stay"),
+        pytest.param("", (), id="empty"),
+    ],
+)
+def test_the_analyzer_is_pinned(text, terms):
+    assert analyze(text) == terms
+
+
+@given(st.lists(st.none() | st.text(max_size=30), max_size=8))
+def test_columns_and_single_texts_are_analyzed_alike(column):
+    rows, terms, vocabulary = analyze_column(pa.array(column, pa.string()))
+    found = [(int(row), vocabulary[term]) for row, term in zip(rows, terms, strict=True)]
+    expected = [
+        (row, term) for row, text in enumerate(column) if text is not None for term in analyze(text)
+    ]
+    assert found == expected
+
+
+def naive_bm25(column, query, live):
+    docs = {row: analyze(text) for row, text in enumerate(column) if text is not None and live[row]}
+    scores: dict[int, float] = {}
+    if not docs:
+        return scores
+    average = sum(map(len, docs.values())) / len(docs) or 1.0
+    for term in analyze(query):
+        having = {row: Counter(doc)[term] for row, doc in docs.items() if term in doc}
+        idf = math.log(1 + (len(docs) - len(having) + 0.5) / (len(having) + 0.5))
+        for row, count in having.items():
+            norm = K1 * (1 - B + B * len(docs[row]) / average)
+            scores[row] = scores.get(row, 0.0) + idf * count * (K1 + 1) / (count + norm)
+    return scores
+
+
+@given(texts, st.lists(words, max_size=4).map(" ".join), st.data())
+def test_bm25_equals_the_formula_over_live_rows(column, query, data):
+    size = len(column)
+    live = np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)), dtype=bool)
+    result = bm25(build_postings(pa.array(column, pa.string())), analyze(query), live)
+    expected = naive_bm25(column, query, live)
+    assert result.rows.tolist() == sorted(expected)
+    assert result.scores.tolist() == pytest.approx([expected[row] for row in sorted(expected)])
+
+
+def test_scores_do_not_depend_on_how_many_dead_rows_there_are():
+    column = ["red fox", "red dog", "fox fox"]
+    alone = bm25(build_postings(pa.array(column)), analyze("fox"))
+    with_dead = bm25(
+        build_postings(pa.array([*column, "fox", None, "fox red"])),
+        analyze("fox"),
+        np.array([True, True, True, False, False, False]),
+    )
+    assert with_dead.rows.tolist() == alone.rows.tolist()
+    assert with_dead.scores.tolist() == alone.scores.tolist()
+
+
+@given(texts, st.lists(words, max_size=3).map(" ".join))
+def test_any_term_makes_a_match(column, query):
+    mask = matching_any(build_postings(pa.array(column, pa.string())), analyze(query))
+    wanted = set(analyze(query))
+    assert mask.tolist() == [
+        text is not None and bool(wanted & set(analyze(text))) for text in column
+    ]
+
+
+def edit_distance(left, right):
+    row = list(range(len(right) + 1))
+    for i, a in enumerate(left, 1):
+        row, before = [i], row
+        for j, b in enumerate(right, 1):
+            row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b)))
+    return row[-1]
+
+
+@given(
+    st.lists(st.text("abcé", min_size=1, max_size=6), max_size=12, unique=True),
+    st.text("abcé", min_size=1, max_size=6),
+    st.integers(0, 3),
+)
+def test_similar_terms_are_exactly_those_within_the_edit_distance(column, term, edits):
+    postings = build_postings(pa.array([" ".join(column)]))
+    expected = {word for word in postings.vocabulary if edit_distance(term, word) <= edits}
+    assert set(similar_terms(postings, term, edits)) == expected
+
+
+def test_both_spellings_of_the_separator_class_agree():
+    every = "".join(map(chr, range(0x20, 0x3000)))
+    column_tokens = [token for token in re.split(r"[\W_]+", every) if token]
+    rows, _, _ = analyze_column(pa.array([every]))
+    kept = [token for token in column_tokens if analyze(token)]
+    assert len(rows) == len(kept)
