@@ -1,0 +1,205 @@
+"""One table at one version, resident: shared base columns and a small overlay of changes.
+
+A base is read once; later versions share it and differ in their overlay: added rows, patched rows,
+dead rows. Nothing here is ever changed in place, so readers of an older version keep theirs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.engine.image.arrays import Ints, Mask
+from omnigraph.engine.image.columns import Column, Patch, no_patch
+from omnigraph.engine.image.ids import MISSING, IdIndex, build_ids
+
+ID = "id"
+FOLD_SHARE = 0.05
+FOLD_FLOOR = 4_096
+
+ColumnLoader = Callable[[Sequence[str]], pa.Table]
+
+
+class BaseTable:
+    """Columns of a table at the version it was first read at, loaded on first use.
+
+    `load` must return the same rows in the same order on every call.
+    """
+
+    def __init__(self, rows: int, load: ColumnLoader) -> None:
+        self.rows = rows
+        self._load = load
+        self._arrays: dict[str, pa.Array] = {}
+        self._lock = threading.Lock()
+
+    def arrays(self, names: Sequence[str]) -> list[pa.Array]:
+        """Return whole columns; the missing ones are read in one scan."""
+        if any(name not in self._arrays for name in names):
+            with self._lock:
+                missing = [name for name in names if name not in self._arrays]
+                if missing:
+                    table = self._load(missing)
+                    assert table.num_rows == self.rows, "the base changed under its image"
+                    self._arrays |= {name: _one_chunk(table.column(name)) for name in missing}
+        return [self._arrays[name] for name in names]
+
+    @cached_property
+    def ids(self) -> IdIndex:
+        """The id lookup of the base rows."""
+        return build_ids(self.arrays([ID])[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held by what is loaded."""
+        held = sum(int(array.nbytes) for array in self._arrays.values())
+        return held + (self.ids.nbytes if "ids" in self.__dict__ else 0)
+
+
+@dataclass(frozen=True)
+class TableImage:
+    """A base and its overlay. `dead` marks positions whose row is gone."""
+
+    base: BaseTable
+    patch: Patch
+    overlay: pa.Table | None = None
+    dead: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    _added: dict[str, int] = field(default_factory=dict, repr=False)
+    _columns: dict[str, Column] = field(default_factory=dict, repr=False)
+
+    @property
+    def positions(self) -> int:
+        """Number of positions, dead ones included."""
+        return self.patch.rows
+
+    @property
+    def rows(self) -> int:
+        """Number of live rows."""
+        return self.patch.rows - len(self.dead)
+
+    @cached_property
+    def live(self) -> Mask | None:
+        """Which positions hold a row; None when all do."""
+        if not len(self.dead):
+            return None
+        mask = np.ones(self.patch.rows, dtype=bool)
+        mask[self.dead] = False
+        return mask
+
+    @cached_property
+    def live_positions(self) -> Ints:
+        """The positions of all rows, ascending."""
+        if self.live is None:
+            return np.arange(self.patch.rows)
+        return np.flatnonzero(self.live)
+
+    def column(self, name: str) -> Column:
+        """Return a property's values by position."""
+        found = self._columns.get(name)
+        if found is None:
+            overlay = None if self.overlay is None else _one_chunk(self.overlay.column(name))
+            found = Column(self.base.arrays([name])[0], self.patch, overlay)
+            self._columns[name] = found
+        return found
+
+    def find(self, wanted: str) -> int:
+        """Return the position of an id, or -1 when no live row has it."""
+        position = self._added.get(wanted, MISSING)
+        if position == MISSING:
+            position = self.base.ids.find(wanted)
+        return position if position != MISSING and self._is_live(position) else MISSING
+
+    def find_many(self, wanted: pa.Array) -> Ints:
+        """Return the positions of many ids, -1 where no live row has it."""
+        positions = self.base.ids.find_many(wanted)
+        if self._added:
+            for at in np.flatnonzero(
+                np.asarray([one in self._added for one in wanted.to_pylist()])
+            ):
+                positions[at] = self._added[wanted[int(at)].as_py()]
+        if self.live is not None:
+            gone = (positions >= 0) & ~self.live[positions]
+            positions = np.where(gone, MISSING, positions)
+        return positions
+
+    def _is_live(self, position: int) -> bool:
+        return self.live is None or bool(self.live[position])
+
+    @property
+    def wants_folding(self) -> bool:
+        """Whether the overlay has grown so large that reading a new base is cheaper."""
+        changed = len(self.dead) + (0 if self.overlay is None else self.overlay.num_rows)
+        return changed > max(FOLD_FLOOR, FOLD_SHARE * self.base.rows)
+
+    def with_changes(
+        self, upserts: pa.Table | None, deleted: Sequence[str], *, in_place: bool = True
+    ) -> TableImage:
+        """Return the image of a later version.
+
+        Args:
+            upserts: whole rows, one per id, that were added or changed.
+            deleted: ids of rows that are gone; unknown ones are ignored.
+            in_place: a changed row keeps its position; otherwise it dies and gets a new one.
+        """
+        gone = [position for one in deleted if (position := self.find(one)) != MISSING]
+        kept = self._overlay_by_position()
+        added = dict(self._added)
+        total = self.patch.rows
+        for row, one in enumerate(upserts.column(ID).to_pylist() if upserts is not None else ()):
+            position = self.find(one)
+            if position != MISSING and not in_place:
+                gone.append(position)
+            if position == MISSING or not in_place:
+                position, total = total, total + 1
+                added[one] = position
+            kept[position] = (1, row)
+        dead = np.union1d(self.dead, np.asarray(gone, np.int64))
+        return self._rebuilt(upserts, kept, added, dead, total)
+
+    def _overlay_by_position(self) -> dict[int, tuple[int, int]]:
+        """Return position → (0, overlay row) for everything the overlay holds now."""
+        if self.overlay is None:
+            return {}
+        updated = self.patch.updated.tolist()
+        fresh = range(self.patch.base_rows, self.patch.rows)
+        return {position: (0, row) for row, position in enumerate([*updated, *fresh])}
+
+    def _rebuilt(
+        self,
+        upserts: pa.Table | None,
+        kept: dict[int, tuple[int, int]],
+        added: dict[str, int],
+        dead: Ints,
+        total: int,
+    ) -> TableImage:
+        if not kept:
+            return TableImage(self.base, self.patch, None, dead, added)
+        order = sorted(kept)
+        old_rows = 0 if self.overlay is None else self.overlay.num_rows
+        rows = [row if part == 0 else old_rows + row for part, row in (kept[at] for at in order)]
+        parts = [part for part in (self.overlay, upserts) if part is not None]
+        # `permissive` would hide a schema change; the image must be rebuilt for one.
+        overlay = pa.concat_tables(parts).take(pa.array(rows, pa.int64()))
+        base_rows = self.patch.base_rows
+        updated = np.asarray([at for at in order if at < base_rows], np.int64)
+        return TableImage(
+            self.base, Patch(base_rows, updated, total - base_rows), overlay, dead, added
+        )
+
+
+def fresh_image(rows: int, load: ColumnLoader) -> TableImage:
+    """Return the image of a table as it is at the version `load` reads."""
+    return TableImage(BaseTable(rows, load), no_patch(rows))
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    if isinstance(combined, pa.ChunkedArray):
+        return (
+            pa.concat_arrays(combined.chunks) if combined.num_chunks else pa.array([], column.type)
+        )
+    return combined

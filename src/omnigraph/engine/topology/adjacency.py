@@ -1,0 +1,79 @@
+"""Adjacency of one edge type over resident images: a base CSR, added edges, dead edges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from omnigraph.engine.image.arrays import Ints, Mask
+from omnigraph.engine.topology.csr import Csr, build_csr, neighbours
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    """One direction of an edge type. Edge positions are those of the edge table's image."""
+
+    base: Csr
+    extra: Csr | None = None
+    live_edges: Mask | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return self.base.nbytes + (self.extra.nbytes if self.extra is not None else 0)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the base alone tells everything."""
+        return self.extra is None and self.live_edges is None
+
+    @cached_property
+    def has_parallel(self) -> bool:
+        """Whether a node may reach one neighbour over two edges."""
+        return self.base.parallel or self.extra is not None
+
+    def edges_of(self, positions: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return `(rows, targets, edges)`: every live edge of each given node position."""
+        rows, targets, edges = _slots(self.base, positions)
+        if self.extra is not None:
+            more = _slots(self.extra, positions)
+            rows, targets, edges = (
+                np.concatenate(pair) for pair in zip((rows, targets, edges), more, strict=True)
+            )
+            order = np.argsort(rows, kind="stable")
+            rows, targets, edges = rows[order], targets[order], edges[order]
+        if self.live_edges is not None:
+            live = self.live_edges[edges]
+            rows, targets, edges = rows[live], targets[live], edges[live]
+        return rows, targets, edges
+
+
+def _slots(csr: Csr, positions: Ints) -> tuple[Ints, Ints, Ints]:
+    if csr.size and len(positions) and int(positions.max()) < csr.size:
+        rows, slots = neighbours(csr, positions)
+        return rows, csr.targets[slots], csr.edges[slots]
+    # Nodes that came after this CSR have no edges in it.
+    known = np.flatnonzero(positions < csr.size)
+    rows, slots = neighbours(csr, positions[known])
+    return known[rows], csr.targets[slots], csr.edges[slots]
+
+
+def build_adjacency(
+    sources: Ints, targets: Ints, nodes: int, base_edges: int, live_edges: Mask | None
+) -> Adjacency:
+    """Return the adjacency of edges by position; those from `base_edges` on go to the overlay."""
+    base = build_csr(sources[:base_edges], targets[:base_edges], nodes)
+    return extend_adjacency(base, sources, targets, nodes, base_edges, live_edges)
+
+
+def extend_adjacency(
+    base: Csr, sources: Ints, targets: Ints, nodes: int, base_edges: int, live_edges: Mask | None
+) -> Adjacency:
+    """Return the adjacency over an unchanged base; costs the added edges only."""
+    if len(sources) == base_edges:
+        return Adjacency(base, None, live_edges)
+    extra = build_csr(sources[base_edges:], targets[base_edges:], nodes)
+    shifted = Csr(extra.offsets, extra.targets, extra.edges + base_edges, extra.parallel)
+    return Adjacency(base, shifted, live_edges)
