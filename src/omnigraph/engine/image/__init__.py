@@ -1,4 +1,5 @@
 """Resident state: immutable arrays of one table at one version.
 
-`arrays` (names for array types), `ids` (id to position), `analyzer` and `postings` (text).
+`arrays` (names for array types), `ids` (id to position), `columns` and `table` (values by position,
+with an overlay of changes), `analyzer` and `postings` (text), `vectors`.
 """

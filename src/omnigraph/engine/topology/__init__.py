@@ -1,1 +1,1 @@
-"""Adjacency per edge type: `csr`."""
+"""Adjacency per edge type: `csr` (flat arrays), `adjacency` (with added and dead edges)."""
