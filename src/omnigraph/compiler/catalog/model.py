@@ -1,7 +1,7 @@
 """The catalog: what the accepted schema means, as immutable values every room may read.
 
-Built by `build` from a schema AST, or from a stored schema IR; knows no text and no tables.
-Maps keep declaration order; nothing here depends on hash order.
+Built by `build` from a schema IR, fresh or stored; knows no text and no tables. Types come by
+name, properties in column order; nothing here depends on hash order.
 """
 
 from __future__ import annotations

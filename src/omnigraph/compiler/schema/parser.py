@@ -150,7 +150,7 @@ def _unexpected_token(error: UnexpectedToken, end: int) -> Diagnostic:
 
 
 def _unexpected_character(source: Source, error: UnexpectedCharacters) -> Diagnostic:
-    at = error.pos_in_stream
+    at: int = error.pos_in_stream  # type: ignore[assignment]  # lark declares a bare None
     char = source.text[at]
     hint = None
     if char == "#":
