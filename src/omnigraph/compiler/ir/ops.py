@@ -1,0 +1,297 @@
+"""Operators: what to do with rows, as immutable values that are valid by construction.
+
+Expressions are those of `query.typed`. An IR holds names and values only: no text, no AST, no
+catalog, so it can be cached, compared and sent anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import assert_never
+
+from omnigraph.compiler.query.typed import (
+    ROW,
+    Aggregate,
+    Bm25,
+    Column,
+    Compare,
+    Delete,
+    Direction,
+    Expr,
+    InsertEdge,
+    InsertNode,
+    IsNull,
+    Literal,
+    Nearest,
+    OrderKey,
+    Param,
+    Predicate,
+    Prop,
+    Ranking,
+    RowCount,
+    Rrf,
+    Statement,
+    TextMatch,
+    Update,
+)
+from omnigraph.errors import InternalError
+
+TEMP_PREFIX = "~"
+"""First character of variables no text can name: anonymous ends and closing steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyId:
+    """The id of a node with these key values; see `ir.key_id`."""
+
+    parts: tuple[Literal | Param, ...]
+
+    def __post_init__(self) -> None:
+        _require(bool(self.parts), "a key has at least one column")
+
+
+@dataclass(frozen=True, slots=True)
+class IdLookup:
+    """The row with one id: at most one, found without a scan."""
+
+    var: str
+    id: Literal | Param | KeyId
+
+
+RowPredicate = Predicate | IdLookup
+"""A test of rows; an `IdLookup` only where rows of its variable are produced."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeScan:
+    """All nodes of a type that pass every filter; beside other rows, their product."""
+
+    var: str
+    type_name: str
+    filters: tuple[RowPredicate, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require_single(self.filters, self.var)
+
+
+@dataclass(frozen=True, slots=True)
+class Expand:
+    """Follow one edge type from `src` to `dst`, `min_hops..max_hops` times.
+
+    Without an edge variable every source row yields each destination once; with one it yields a
+    row per edge.
+    """
+
+    src: str
+    dst: str
+    edge: str
+    direction: Direction
+    dst_type: str
+    min_hops: int = 1
+    max_hops: int = 1
+    edge_var: str | None = None
+    dst_filters: tuple[RowPredicate, ...] = ()
+    edge_filters: tuple[RowPredicate, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require(self.src != self.dst, "an expand introduces its destination")
+        _require(1 <= self.min_hops <= self.max_hops, "hops are 1 <= min <= max")
+        _require(self.edge_var is None or self.max_hops == 1, "an edge variable is one hop")
+        _require(self.edge_var is not None or not self.edge_filters, "no edge variable to filter")
+        _require_single(self.dst_filters, self.dst)
+        if self.edge_var is not None:
+            _require_single(self.edge_filters, self.edge_var)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Keep the rows for which the predicate is true."""
+
+    predicate: Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class AntiJoin:
+    """Keep the rows for which the inner operators, started from that row, yield nothing."""
+
+    outer: tuple[str, ...]
+    inner: tuple[Op, ...]
+
+    def __post_init__(self) -> None:
+        _require(bool(self.outer), "an anti-join is tied to its row by a variable")
+        _require(bool(self.inner), "an anti-join has an inner pipeline")
+
+
+Op = NodeScan | Expand | Filter | AntiJoin
+
+
+@dataclass(frozen=True, slots=True)
+class ReadIr:
+    """A read: rows, then ranking or order, then offset and limit, then columns.
+
+    Without order keys rows come by the ids of `variables` in that order, groups by their key.
+    Equal keys are settled by the ids of all variables in the order of their names.
+    """
+
+    name: str
+    params: tuple[Param, ...]
+    ops: tuple[Op, ...]
+    variables: tuple[str, ...]
+    columns: tuple[Column, ...]
+    distinct: bool = False
+    ranking: Ranking | None = None
+    order: tuple[OrderKey, ...] = ()
+    limit: RowCount | None = None
+    offset: RowCount | None = None
+
+    def __post_init__(self) -> None:
+        known = check_ops(self.ops, frozenset())
+        used = {name for column in self.columns for name in expr_vars(column.expr)}
+        used |= {name for key in self.order for name in expr_vars(key.expr)}
+        if self.ranking is not None:
+            used.add(self.ranking.score.var)
+        _require_known(used | set(self.variables), known)
+
+    @property
+    def is_aggregate(self) -> bool:
+        """Whether rows are grouped by the columns that are not aggregates."""
+        return any(isinstance(column.expr, Aggregate) for column in self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class MutationIr:
+    """Statements that take effect together, in order."""
+
+    name: str
+    params: tuple[Param, ...]
+    statements: tuple[Statement, ...]
+
+    def __post_init__(self) -> None:
+        _require(bool(self.statements), "a mutation has a statement")
+
+
+Ir = ReadIr | MutationIr
+
+
+def check_ops(ops: Iterable[Op], bound: frozenset[str]) -> frozenset[str]:
+    """Return the variables bound after the operators; each is bound before it is used."""
+    for op in ops:
+        match op:
+            case NodeScan():
+                _require_new((op.var,), bound)
+                bound |= {op.var}
+            case Expand():
+                introduced = (op.dst,) if op.edge_var is None else (op.dst, op.edge_var)
+                _require_known({op.src}, bound)
+                _require_new(introduced, bound)
+                bound |= set(introduced)
+            case Filter():
+                _require_known(predicate_vars(op.predicate), bound)
+            case AntiJoin():
+                _require_known(set(op.outer), bound)
+                check_ops(op.inner, bound)
+            case _:
+                assert_never(op)
+    return bound
+
+
+def predicate_vars(predicate: RowPredicate) -> frozenset[str]:
+    """Return the variables a predicate looks at."""
+    match predicate:
+        case Compare():
+            return expr_vars(predicate.left) | expr_vars(predicate.right)
+        case IsNull():
+            return expr_vars(predicate.operand)
+        case IdLookup():
+            return frozenset({predicate.var})
+        case _:
+            assert_never(predicate)
+
+
+def expr_vars(expr: Expr) -> frozenset[str]:
+    """Return the variables an expression looks at."""
+    match expr:
+        case Literal() | Param():
+            return frozenset()
+        case Prop():
+            return frozenset({expr.var})
+        case TextMatch() | Nearest() | Bm25():
+            return frozenset({expr.target.var})
+        case Rrf():
+            return frozenset({expr.first.var, expr.second.var})
+        case Aggregate():
+            return frozenset() if expr.arg is None else expr_vars(expr.arg)
+        case _:
+            assert_never(expr)
+
+
+def iter_ops(ops: Iterable[Op]) -> Iterator[Op]:
+    """Yield operators depth first, those inside anti-joins included."""
+    for op in ops:
+        yield op
+        if isinstance(op, AntiJoin):
+            yield from iter_ops(op.inner)
+
+
+def _require(holds: bool, rule: str) -> None:
+    if not holds:
+        raise InternalError(f"invalid IR: {rule}")
+
+
+def _require_known(names: Iterable[str], bound: frozenset[str]) -> None:
+    missing = sorted(set(names) - bound)
+    _require(not missing, f"{missing} used before they are bound")
+
+
+def _require_new(names: Iterable[str], bound: frozenset[str]) -> None:
+    again = sorted(set(names) & bound)
+    _require(not again, f"{again} bound twice")
+
+
+def _require_single(filters: tuple[RowPredicate, ...], var: str) -> None:
+    for predicate in filters:
+        _require(predicate_vars(predicate) <= {var}, f"a filter of {var} looks elsewhere")
+
+
+__all__ = [
+    "ROW",
+    "TEMP_PREFIX",
+    "Aggregate",
+    "AntiJoin",
+    "Bm25",
+    "Column",
+    "Compare",
+    "Delete",
+    "Direction",
+    "Expand",
+    "Expr",
+    "Filter",
+    "IdLookup",
+    "InsertEdge",
+    "InsertNode",
+    "Ir",
+    "IsNull",
+    "KeyId",
+    "Literal",
+    "MutationIr",
+    "Nearest",
+    "NodeScan",
+    "Op",
+    "OrderKey",
+    "Param",
+    "Predicate",
+    "Prop",
+    "Ranking",
+    "ReadIr",
+    "RowCount",
+    "RowPredicate",
+    "Rrf",
+    "Statement",
+    "TextMatch",
+    "Update",
+    "check_ops",
+    "expr_vars",
+    "iter_ops",
+    "predicate_vars",
+]

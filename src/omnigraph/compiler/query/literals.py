@@ -1,0 +1,173 @@
+"""Written and passed values to typed ones: dates, ranges, lists, vectors.
+
+Raises `ValueError` with a message without place or code: the caller knows where the value stood.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, date, datetime
+
+from omnigraph.compiler.query import ast, typed
+from omnigraph.compiler.types import FLOATS, INTEGER_BOUNDS, INTEGERS, PropType, Scalar
+
+_EPOCH = date(1970, 1, 1).toordinal()
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_DATETIME = re.compile(
+    r"(\d{4}-\d{2}-\d{2})"
+    r"(?:[Tt ](\d{2}:\d{2})(?:(:\d{2})(\.\d{1,9})?)?([Zz]|[+-]\d{2}:?\d{2})?)?",
+    re.ASCII,
+)
+
+_KIND_TYPES = {
+    ast.LiteralKind.STRING: PropType(Scalar.STRING),
+    ast.LiteralKind.INT: PropType(Scalar.I64),
+    ast.LiteralKind.FLOAT: PropType(Scalar.F64),
+    ast.LiteralKind.BOOL: PropType(Scalar.BOOL),
+    ast.LiteralKind.DATE: PropType(Scalar.DATE),
+    ast.LiteralKind.DATETIME: PropType(Scalar.DATETIME),
+}
+_F32_MAX = 3.4028234663852886e38
+_NUMBER_KINDS = frozenset({ast.LiteralKind.INT, ast.LiteralKind.FLOAT})
+
+
+def parse_date(text: str) -> int:
+    """Return the days since 1970-01-01 of a `YYYY-MM-DD` text.
+
+    >>> parse_date("1970-01-02")
+    1
+    """
+    try:
+        if not _DATE.fullmatch(text):
+            raise ValueError
+        return date.fromisoformat(text).toordinal() - _EPOCH
+    except ValueError:
+        raise ValueError(f"invalid Date literal '{text}', expected YYYY-MM-DD") from None
+
+
+def parse_datetime(text: str) -> int:
+    """Return the milliseconds since the epoch of an ISO date and time.
+
+    A missing offset is UTC, a missing time midnight; digits below a millisecond are dropped.
+
+    >>> parse_datetime("1970-01-01T01:00:00.5+01:00")
+    500
+    """
+    try:
+        found = _DATETIME.fullmatch(text)
+        if found is None:
+            raise ValueError
+        day, minutes, seconds, fraction, offset = found.groups()
+        zone = "+00:00" if offset is None or offset in "Zz" else offset
+        moment = datetime.fromisoformat(f"{day}T{minutes or '00:00'}{seconds or ':00'}{zone}")
+        millis = int((fraction or ".")[1:].ljust(3, "0")[:3])
+        # Whole seconds first: float timestamps would lose milliseconds far from the epoch.
+        delta = moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+        return (delta.days * 86_400 + delta.seconds) * 1_000 + millis
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"invalid DateTime literal '{text}', expected for example 2026-01-31T12:00:00Z"
+        ) from None
+
+
+def infer(literal: ast.Literal) -> typed.Literal:
+    """Return a literal with the type it has on its own; `[]` is a list of String."""
+    if literal.kind is ast.LiteralKind.LIST:
+        return _infer_list(literal)
+    kind = _KIND_TYPES[literal.kind]
+    match literal.kind, literal.value:
+        case ast.LiteralKind.DATE, str(text):
+            return typed.Literal(parse_date(text), kind)
+        case ast.LiteralKind.DATETIME, str(text):
+            return typed.Literal(parse_datetime(text), kind)
+        case _, (str() | int() | float()) as value:
+            return typed.Literal(value, kind)
+        case _:
+            raise AssertionError(literal)
+
+
+def _infer_list(literal: ast.Literal) -> typed.Literal:
+    assert isinstance(literal.value, tuple)
+    if not literal.value:
+        return typed.Literal((), PropType(Scalar.STRING, is_list=True))
+    if any(item.kind is ast.LiteralKind.LIST for item in literal.value):
+        raise ListLiteralError("lists cannot be nested")
+    items = [infer(item) for item in literal.value]
+    first = items[0].type
+    for item in items[1:]:
+        if item.type.scalar is first.scalar:
+            continue
+        if item.type.is_numeric and first.is_numeric:
+            first = PropType(Scalar.F64)
+            continue
+        raise ListLiteralError(f"a list holds one type, here are {first} and {item.type}")
+    return typed.Literal(tuple(item.value for item in items), PropType(first.scalar, is_list=True))
+
+
+class ListLiteralError(ValueError):
+    """A list literal that is wrong whatever it is used for."""
+
+
+def is_vector_literal(literal: ast.Literal) -> bool:
+    """Whether a literal may stand for a vector: a non-empty list of numbers."""
+    return (
+        literal.kind is ast.LiteralKind.LIST
+        and isinstance(literal.value, tuple)
+        and bool(literal.value)
+        and all(item.kind in _NUMBER_KINDS for item in literal.value)
+    )
+
+
+def as_vector(literal: ast.Literal, dim: int | None) -> typed.Literal:
+    """Return a list of numbers as a vector of exactly `dim` values."""
+    assert isinstance(literal.value, tuple)
+    if dim is not None and len(literal.value) != dim:
+        raise ValueError(f"expected {dim} values for Vector({dim}), got {len(literal.value)}")
+    values = tuple(
+        float(item.value) for item in literal.value if isinstance(item.value, int | float)
+    )
+    return typed.Literal(values, PropType(Scalar.VECTOR, dim=len(values)))
+
+
+def conform(literal: typed.Literal, kind: PropType) -> typed.Literal:
+    """Return the literal as it will be stored in a property: same value, checked range.
+
+    The types are already known to be compatible; a value that would change is refused.
+    """
+    if kind.is_list:
+        assert isinstance(literal.value, tuple)
+        item_type = literal.type.item()
+        values = tuple(
+            conform(typed.Literal(value, item_type), kind.item()).value for value in literal.value
+        )
+        return typed.Literal(values, kind.required())
+    value = literal.value
+    if kind.enum_values is not None and value not in kind.enum_values:
+        raise ValueError(f"'{value}' is not one of {kind.required()}")
+    if kind.scalar in INTEGERS:
+        return typed.Literal(_integer(value, kind.scalar), kind.required())
+    if kind.scalar in FLOATS:
+        assert isinstance(value, int | float)
+        return typed.Literal(finite(float(value), kind.scalar), kind.required())
+    return typed.Literal(value, kind.required())
+
+
+def _integer(value: typed.LiteralValue, scalar: Scalar) -> int:
+    assert isinstance(value, int | float)
+    if isinstance(value, float) and not value.is_integer():
+        raise ValueError(f"{value} is not a whole number, which {scalar} needs")
+    whole = int(value)
+    low, high = INTEGER_BOUNDS[scalar]
+    if not low <= whole <= high:
+        raise ValueError(f"value {whole} exceeds {scalar}")
+    return whole
+
+
+def finite(value: float, scalar: Scalar) -> float:
+    """Return a number that the float type can hold."""
+    if not math.isfinite(value):
+        raise ValueError(f"{value} is not a finite number")
+    if scalar is Scalar.F32 and abs(value) > _F32_MAX:
+        raise ValueError(f"value {value} exceeds F32")
+    return value
