@@ -12,7 +12,9 @@ HEAVY = ("lance", "pyarrow", "numpy", "pyspark", "fastapi", "uvicorn", "obstore"
 
 
 def run(*command: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, check=False, timeout=120
+    )
 
 
 def test_every_contract_is_kept():
