@@ -60,4 +60,5 @@ class Source:
 
     def byte_offset(self, offset: int) -> int:
         """Return the UTF-8 byte offset of a character offset (what JSON consumers get)."""
-        return len(self.text[:offset].encode())
+        # A str from elsewhere may hold lone surrogates; reporting them must not fail on them.
+        return len(self.text[:offset].encode(errors="surrogatepass"))

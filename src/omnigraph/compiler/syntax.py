@@ -20,7 +20,7 @@ MAX_DEPTH = 64
 BOM = "\ufeff"
 
 _ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")  # and lone surrogates
 _TOKEN = re.compile(
     r"""
       (?P<space>[ \t\r\n\ufeff]+)

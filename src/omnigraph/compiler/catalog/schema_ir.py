@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from omnigraph.compiler.catalog.model import Annotation, Cardinality, Check, Range
+from omnigraph.compiler.syntax import quote
 from omnigraph.compiler.types import PropType
 
 IR_VERSION = 1
@@ -165,7 +166,7 @@ def spell_constraint(constraint: IrConstraint) -> str:
             high = "" if constraint.max is None else constraint.max
             return f"@range({constraint.prop}, {low}..{high})"
         case Check():
-            return f"@check({constraint.prop}, {constraint.pattern!r})"
+            return f"@check({constraint.prop}, {quote(constraint.pattern)})"
 
 
 _RANK: dict[type[IrConstraint], int] = {Key: 0, Unique: 1, Index: 2, Range: 3, Check: 4}

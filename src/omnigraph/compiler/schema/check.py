@@ -81,7 +81,7 @@ class _Checker:
         complete = not shape.unknown
         for constraint in node.constraints:
             self.constraint(constraint, types, owner, complete=complete)
-        self.one_key(shape.constraints, owner, node.name.span)
+        self.one_key(shape.constraints, owner, heir=node)
         own = {prop.name.text for prop in node.properties}
         for prop in shape.properties:
             for embed in _named(prop.annotations, "embed"):
@@ -149,15 +149,16 @@ class _Checker:
             self.report("S008", f"@{word} on `{name}` of type {found}: {problem}", name.span)
 
     def one_key(
-        self, constraints: tuple[Constraint, ...], owner: str, at: Span | None = None
+        self, constraints: tuple[Constraint, ...], owner: str, heir: NodeDecl | None = None
     ) -> None:
+        """A second key is reported where it is written, or at the node that inherits it."""
         keys = [found for found in constraints if isinstance(found, Key)]
         if len(keys) > 1:
-            inherited = keys[1].columns[0].span if at is None else keys[1].span
+            inherited = heir is not None and not any(keys[1] is own for own in heir.constraints)
             self.report(
                 "S009",
                 f"{owner} has multiple @key constraints",
-                inherited,
+                heir.name.span if heir and inherited else keys[1].span,
                 "name all key columns in one: @key(a, b)",
             )
 

@@ -74,7 +74,7 @@ def _plan(code: Sequence[Token]) -> list[_Place]:
     for end in [*_declaration_starts(code)[1:], len(code)]:
         declaration = code[start:end]
         body = any(_is(token, "{") for token in declaration)
-        first = _Gap.BLANK if body or body_before else _Gap.LINE
+        first = _Gap.BLANK if start and (body or body_before) else _Gap.LINE
         places += _plan_declaration(declaration, first)
         body_before, start = body, end
     return places

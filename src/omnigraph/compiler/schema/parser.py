@@ -129,8 +129,7 @@ def _parse(source: Source, start: int, end: int, findings: Findings) -> Tree[Any
     except UnexpectedCharacters as error:
         findings.add(_unexpected_character(source, error))
         return None
-    declaration: Tree[Any] | None = children(tree)[0]
-    return declaration
+    return next(iter(children(tree)), None)
 
 
 def _unexpected_token(error: UnexpectedToken, end: int) -> Diagnostic:
@@ -175,7 +174,7 @@ def _one_of(terminals: Iterable[str]) -> str:
     known = sorted((name for name in terminals if name in _SPELLING), key=_ORDER.__getitem__)
     if len(known) > 1 and known[-1] == "$END":
         known = known[:-1]
-    words = [_SPELLING[name] for name in known]
+    words = [_SPELLING[name] for name in known or ("$END",)]
     if "NAME" in known and "_LBRACE" in known:  # only a node header lets a word stand there
         words[words.index(_SPELLING["NAME"])] = "`implements`"
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
@@ -194,5 +193,6 @@ def _hint(kind: str, text: str, accepts: set[str]) -> str | None:
     if kind == "_COMMA" and "NAME" in accepts:
         return "properties are separated by space or new lines, not by commas"
     if kind == "AT" and "_LBRACE" in accepts:
-        return "annotations come before `implements`"
+        before_list = "_COMMA" in accepts
+        return "annotations come before `implements`" if before_list else "interfaces take none"
     return None
