@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.compiler.catalog.build import compile_schema
+from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.compile import compile_file
 from omnigraph.compiler.query.format import format_queries
 from omnigraph.compiler.schema.format import format_schema
@@ -63,15 +63,15 @@ def test_schemas_compile_and_are_in_the_standard_layout(block):
     source = Source(block.text, block.name)
     if block.broken:
         with pytest.raises(CompileError):
-            compile_schema(source)
+            load_schema(source)
         return
-    compile_schema(source)
+    load_schema(source)
     assert format_schema(source) == block.text
 
 
 @pytest.mark.parametrize("block", of("gq"))
 def test_queries_compile_and_are_in_the_standard_layout(block):
-    catalog = compile_schema(Source(block.schema, block.name)).catalog
+    catalog = load_schema(Source(block.schema, block.name)).catalog
     source = Source(block.text, block.name)
     if block.broken:
         with pytest.raises(CompileError):

@@ -24,11 +24,11 @@ def explain(
 
     Example: `omnigraph explain --query people.gq --schema company.pg --name colleagues`
     """
-    from omnigraph.compiler.catalog.build import compile_schema
+    from omnigraph.compiler.catalog.build import load_schema
     from omnigraph.compiler.compile import compile_file, compile_query
     from omnigraph.compiler.ir.explain import explain_query
 
-    catalog = compile_schema(read_source(schema, "schema")).catalog
+    catalog = load_schema(read_source(schema, "schema")).catalog
     source = read_source(query, "query")
     if name is None:
         compiled = compile_file(catalog, source)

@@ -29,11 +29,11 @@ def lint(query: QueryOption, schema: SchemaOption, json: JsonOption = False) -> 
 
     Example: `omnigraph query lint --query people.gq --schema company.pg`
     """
-    from omnigraph.compiler.catalog.build import compile_schema
+    from omnigraph.compiler.catalog.build import load_schema
     from omnigraph.compiler.diagnostics import render
     from omnigraph.compiler.query.lint import SchemaSource, lint_queries
 
-    catalog = compile_schema(read_source(schema, "schema")).catalog
+    catalog = load_schema(read_source(schema, "schema")).catalog
     source = read_source(query, "query")
     result = lint_queries(catalog, source, str(query), SchemaSource.file(str(schema)))
     if json:

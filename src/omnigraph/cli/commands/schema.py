@@ -26,18 +26,18 @@ def check(schema: SchemaOption, json: JsonOption = False) -> None:
 
     Example: `omnigraph schema check --schema company.pg`
     """
-    from omnigraph.compiler.catalog.build import compile_schema
+    from omnigraph.compiler.catalog.build import load_schema
     from omnigraph.compiler.diagnostics import DiagnosticsError
 
     try:
-        compiled = compile_schema(read_source(schema, "schema"))
+        loaded = load_schema(read_source(schema, "schema"))
     except DiagnosticsError as error:
         if json:
             say_json(_report(schema, "error", {}, error.to_json()))
         else:
             complain(error)
         raise typer.Exit(EXIT_FAILURE) from None
-    catalog = compiled.catalog
+    catalog = loaded.catalog
     counts = {
         "interfaces": len(catalog.interfaces),
         "nodes": len(catalog.nodes),

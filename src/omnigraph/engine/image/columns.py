@@ -107,3 +107,13 @@ def take(values: pa.Array, positions: Ints) -> pa.Array:
     if len(positions) == 1:
         return values.slice(int(positions[0]), 1)
     return values.take(pa.array(positions))
+
+
+def dense_ranks(values: pa.Array) -> Ints:
+    """Return integers from 1 that sort like the values; equal values share one, null is lowest."""
+    if pa.types.is_date64(values.type):
+        values = values.view(pa.int64())
+    elif pa.types.is_boolean(values.type):
+        values = values.cast(pa.int8())
+    found = pc.rank(values, sort_keys=[("", "ascending", "at_start")], tiebreaker="dense")
+    return np.asarray(found.to_numpy()).astype(np.int64)

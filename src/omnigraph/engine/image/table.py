@@ -13,9 +13,10 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.engine.image.arrays import Ints, Mask
-from omnigraph.engine.image.columns import Column, Patch, no_patch
+from omnigraph.engine.image.columns import Column, Patch, dense_ranks, no_patch
 from omnigraph.engine.image.ids import MISSING, IdIndex, build_ids
 
 ID = "id"
@@ -70,6 +71,7 @@ class TableImage:
     dead: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     _added: dict[str, int] = field(default_factory=dict, repr=False)
     _columns: dict[str, Column] = field(default_factory=dict, repr=False)
+    _codes: dict[str, Ints] = field(default_factory=dict, repr=False)
 
     @property
     def positions(self) -> int:
@@ -97,6 +99,14 @@ class TableImage:
             return np.arange(self.patch.rows)
         return np.flatnonzero(self.live)
 
+    @cached_property
+    def id_order(self) -> Ints:
+        """The rank of every position's id among all ids; costs a sort of the table once."""
+        order = pc.sort_indices(self.column(ID).full).to_numpy()
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        return place
+
     def column(self, name: str) -> Column:
         """Return a property's values by position."""
         found = self._columns.get(name)
@@ -104,6 +114,13 @@ class TableImage:
             overlay = None if self.overlay is None else _one_chunk(self.overlay.column(name))
             found = Column(self.base.arrays([name])[0], self.patch, overlay)
             self._columns[name] = found
+        return found
+
+    def sort_codes(self, name: str) -> Ints:
+        """Return, by position, integers that sort like a column; kept for the next query."""
+        found = self._codes.get(name)
+        if found is None:
+            found = self._codes.setdefault(name, dense_ranks(self.column(name).full))
         return found
 
     def find(self, wanted: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,34 +63,38 @@ def neighbours(csr: Csr, positions: Ints) -> tuple[Ints, Ints]:
     return rows, slots
 
 
-def step(csr: Csr, positions: Ints) -> tuple[Ints, Ints]:
-    """Return `(rows, targets)` of one hop; each target at most once per row."""
-    rows, slots = neighbours(csr, positions)
-    targets = csr.targets[slots]
-    if not csr.parallel:
-        return rows, targets
-    return _distinct(rows, targets, csr.size)
-
-
-def walk(csr: Csr, positions: Ints, min_hops: int, max_hops: int) -> tuple[Ints, Ints]:
+def walk(
+    hop: Callable[[Ints], tuple[Ints, Ints]],
+    size: int,
+    positions: Ints,
+    min_hops: int,
+    max_hops: int,
+) -> tuple[Ints, Ints]:
     """Return `(rows, targets)` of a breadth-first walk, one start per row.
 
     A target is kept iff the depth at which its row first reaches it lies in the bounds. The start
     is visited from the beginning, so cycles do not return it; a stored self-loop does, at depth 1.
+
+    Args:
+        hop: the rows and targets of one step from the given positions.
+        size: number of node positions.
+        positions: the start of each row.
+        min_hops: shallowest depth kept.
+        max_hops: deepest depth walked.
     """
-    size = max(csr.size, 1)
+    size = max(size, 1)
     rows = np.arange(len(positions))
-    visited = rows * size + positions
+    own = rows * size + positions
+    visited = own
     frontier_rows, frontier = rows, positions
     kept: list[Ints] = []
     for depth in range(1, max_hops + 1):
-        at, slots = neighbours(csr, frontier)
-        reached = np.unique(frontier_rows[at] * size + csr.targets[slots])
+        at, targets = hop(frontier)
+        reached = np.unique(frontier_rows[at] * size + targets)
         fresh = np.setdiff1d(reached, visited, assume_unique=True)
         if depth >= min_hops:
             kept.append(fresh)
         if depth == 1 and min_hops == 1:
-            own = rows * size + positions
             kept.append(np.intersect1d(reached, own, assume_unique=True))
         if not len(fresh):
             break
@@ -101,6 +106,7 @@ def walk(csr: Csr, positions: Ints, min_hops: int, max_hops: int) -> tuple[Ints,
     return keys // size, keys % size
 
 
-def _distinct(rows: Ints, targets: Ints, size: int) -> tuple[Ints, Ints]:
+def distinct_pairs(rows: Ints, targets: Ints, size: int) -> tuple[Ints, Ints]:
+    """Return each pair once, ordered by row and then by target."""
     keys = np.unique(rows * max(size, 1) + targets)
     return keys // max(size, 1), keys % max(size, 1)

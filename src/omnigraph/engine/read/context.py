@@ -1,0 +1,96 @@
+"""What an operator may use while a query runs: images of one snapshot, parameters, budgets."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from omnigraph.base.clock import SYSTEM_CLOCK, Clock
+from omnigraph.compiler.query.typed import Direction
+from omnigraph.engine.image.postings import Postings
+from omnigraph.engine.image.table import TableImage
+from omnigraph.engine.image.vectors import Vectors
+from omnigraph.engine.topology.adjacency import Adjacency
+from omnigraph.errors import BudgetExceededError
+
+
+class Images(Protocol):
+    """Resident state of one snapshot."""
+
+    def node(self, type_name: str) -> TableImage:
+        """Return the image of a node type."""
+        ...
+
+    def edge(self, edge: str) -> TableImage:
+        """Return the image of an edge type."""
+        ...
+
+    def adjacency(self, edge: str, direction: Direction) -> Adjacency:
+        """Return one direction (out or in) of an edge type."""
+        ...
+
+    def postings(self, type_name: str, prop: str) -> Postings:
+        """Return the postings of a text property."""
+        ...
+
+    def vectors(self, type_name: str, prop: str) -> Vectors:
+        """Return the vectors of a property."""
+        ...
+
+
+class QueryCancelledError(BudgetExceededError):
+    """Another thread cancelled the query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one query may use; None is unlimited."""
+
+    seconds: float | None = None
+    rows: int | None = None
+
+
+@dataclass(slots=True)
+class Budget:
+    """Counts what a query uses and stops it at its limits; checked between and inside operators."""
+
+    limits: Limits = field(default_factory=Limits)
+    clock: Clock = SYSTEM_CLOCK
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    _deadline: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.limits.seconds is not None:
+            self._deadline = self.clock.monotonic() + self.limits.seconds
+
+    def check(self, operator: str, rows: int) -> None:
+        """Raise when the operator is about to hold more rows, or take longer, than allowed."""
+        if self.cancelled.is_set():
+            raise QueryCancelledError(f"the query was cancelled in {operator}")
+        if self.limits.rows is not None and rows > self.limits.rows:
+            raise BudgetExceededError(
+                f"{operator} needs {rows} rows; the row budget is {self.limits.rows}",
+                hint="add filters or a limit, or raise the row budget",
+            )
+        if self._deadline is not None and self.clock.monotonic() > self._deadline:
+            raise BudgetExceededError(
+                f"{operator} ran past the time budget of {self.limits.seconds} s",
+                hint="add filters, or raise the time budget",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadContext:
+    """One run of one query. `types` tells the table behind every variable: name, and if edge."""
+
+    images: Images
+    params: Mapping[str, Any]
+    types: Mapping[str, tuple[str, bool]]
+    budget: Budget
+
+    def image(self, var: str) -> TableImage:
+        """Return the image a variable's positions point into."""
+        name, is_edge = self.types[var]
+        return self.images.edge(name) if is_edge else self.images.node(name)

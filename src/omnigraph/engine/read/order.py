@@ -1,0 +1,47 @@
+"""Putting rows in order: sort keys as integers, ids as the last word.
+
+Null is the smallest value. Ids compare by code point, so an order is the same everywhere and does
+not depend on how rows were found or stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.engine.image.arrays import Ints
+from omnigraph.engine.image.columns import dense_ranks
+from omnigraph.engine.read.context import ReadContext
+from omnigraph.engine.read.rows import Rows
+
+_RANK_TABLE_ABOVE = 2_048
+
+
+def ranks(column: pa.Array, *, descending: bool = False) -> Ints:
+    """Return integers that sort like the column in the asked direction; null is the smallest."""
+    found = dense_ranks(column)
+    return -found if descending else found
+
+
+def id_ranks(var: str, rows: Rows, ctx: ReadContext) -> Ints:
+    """Return integers that sort like the ids of a variable."""
+    image, positions = ctx.image(var), rows.at[var]
+    if len(positions) <= _RANK_TABLE_ABOVE:
+        return ranks(image.column("id").take(positions))
+    return np.asarray(image.id_order[positions])
+
+
+def sorted_rows(keys: Sequence[Ints], size: int) -> Ints:
+    """Return row numbers in ascending order of the keys, the first key deciding first."""
+    if size <= 1 or not keys:
+        return np.arange(size)
+    return np.lexsort(tuple(reversed(keys)))
+
+
+def by_ids(variables: Iterable[str], rows: Rows, ctx: ReadContext) -> list[Ints]:
+    """Return the sort keys that order rows by the ids of the given variables."""
+    if rows.size <= 1:
+        return []
+    return [id_ranks(var, rows, ctx) for var in variables]

@@ -1,0 +1,41 @@
+"""The rows of a running query: for every bound variable, a position per row. Never values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from omnigraph.engine.image.arrays import Ints, Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """`size` rows; `at[var][i]` is the position of the variable's node or edge in row i."""
+
+    size: int
+    at: Mapping[str, Ints]
+
+    def take(self, which: Ints) -> Rows:
+        """Return the given rows, in their order; a row may be taken more than once."""
+        return Rows(len(which), {var: at[which] for var, at in self.at.items()})
+
+    def keep(self, mask: Mask) -> Rows:
+        """Return the rows for which the mask is true."""
+        if mask.all():
+            return self
+        return self.take(np.flatnonzero(mask))
+
+    def bind(self, var: str, at: Ints) -> Rows:
+        """Return the same rows with one more variable."""
+        return Rows(self.size, {**self.at, var: at})
+
+    def times(self, var: str, at: Ints) -> Rows:
+        """Return the product with the positions of a new variable, this side's rows outermost."""
+        repeated = self.take(np.repeat(np.arange(self.size), len(at)))
+        return repeated.bind(var, np.tile(at, self.size))
+
+
+ONE_EMPTY_ROW = Rows(1, {})
+"""What a pipeline starts from: one row that binds nothing."""
