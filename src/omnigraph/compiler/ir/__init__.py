@@ -1,1 +1,7 @@
-"""To be described by its first module."""
+"""The intermediate representation: a typed query to operators, rewritten and explained.
+
+In control-flow order: `ops` (the vocabulary), `pattern` (a match as a graph, and how it becomes
+a sequence of operators), `lower` (typed query to operators), `facts` (what rewrites may know),
+`key_id` (the id a key gives), `rules/` (one rewrite per file), `optimize` (the visible `RULES`
+tuple), `mutation_mix` (the check before a mutation runs), `explain` (canonical text).
+"""

@@ -22,6 +22,7 @@ from omnigraph.compiler.query.typed import (
     InsertEdge,
     InsertNode,
     IsNull,
+    KeyId,
     Literal,
     Nearest,
     OrderKey,
@@ -42,34 +43,12 @@ TEMP_PREFIX = "~"
 
 
 @dataclass(frozen=True, slots=True)
-class KeyId:
-    """The id of a node with these key values; see `ir.key_id`."""
-
-    parts: tuple[Literal | Param, ...]
-
-    def __post_init__(self) -> None:
-        _require(bool(self.parts), "a key has at least one column")
-
-
-@dataclass(frozen=True, slots=True)
-class IdLookup:
-    """The row with one id: at most one, found without a scan."""
-
-    var: str
-    id: Literal | Param | KeyId
-
-
-RowPredicate = Predicate | IdLookup
-"""A test of rows; an `IdLookup` only where rows of its variable are produced."""
-
-
-@dataclass(frozen=True, slots=True)
 class NodeScan:
     """All nodes of a type that pass every filter; beside other rows, their product."""
 
     var: str
     type_name: str
-    filters: tuple[RowPredicate, ...] = ()
+    filters: tuple[Predicate, ...] = ()
 
     def __post_init__(self) -> None:
         _require_single(self.filters, self.var)
@@ -91,8 +70,8 @@ class Expand:
     min_hops: int = 1
     max_hops: int = 1
     edge_var: str | None = None
-    dst_filters: tuple[RowPredicate, ...] = ()
-    edge_filters: tuple[RowPredicate, ...] = ()
+    dst_filters: tuple[Predicate, ...] = ()
+    edge_filters: tuple[Predicate, ...] = ()
 
     def __post_init__(self) -> None:
         _require(self.src != self.dst, "an expand introduces its destination")
@@ -196,15 +175,13 @@ def check_ops(ops: Iterable[Op], bound: frozenset[str]) -> frozenset[str]:
     return bound
 
 
-def predicate_vars(predicate: RowPredicate) -> frozenset[str]:
+def predicate_vars(predicate: Predicate) -> frozenset[str]:
     """Return the variables a predicate looks at."""
     match predicate:
         case Compare():
             return expr_vars(predicate.left) | expr_vars(predicate.right)
         case IsNull():
             return expr_vars(predicate.operand)
-        case IdLookup():
-            return frozenset({predicate.var})
         case _:
             assert_never(predicate)
 
@@ -212,7 +189,7 @@ def predicate_vars(predicate: RowPredicate) -> frozenset[str]:
 def expr_vars(expr: Expr) -> frozenset[str]:
     """Return the variables an expression looks at."""
     match expr:
-        case Literal() | Param():
+        case Literal() | Param() | KeyId():
             return frozenset()
         case Prop():
             return frozenset({expr.var})
@@ -249,7 +226,7 @@ def _require_new(names: Iterable[str], bound: frozenset[str]) -> None:
     _require(not again, f"{again} bound twice")
 
 
-def _require_single(filters: tuple[RowPredicate, ...], var: str) -> None:
+def _require_single(filters: tuple[Predicate, ...], var: str) -> None:
     for predicate in filters:
         _require(predicate_vars(predicate) <= {var}, f"a filter of {var} looks elsewhere")
 
@@ -267,7 +244,6 @@ __all__ = [
     "Expand",
     "Expr",
     "Filter",
-    "IdLookup",
     "InsertEdge",
     "InsertNode",
     "Ir",
@@ -285,7 +261,6 @@ __all__ = [
     "Ranking",
     "ReadIr",
     "RowCount",
-    "RowPredicate",
     "Rrf",
     "Statement",
     "TextMatch",

@@ -142,8 +142,19 @@ class Aggregate:
     distinct: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class KeyId:
+    """The id of the node with these key values, in the order of the key's columns.
+
+    Never written by a user: a rewrite turns equality with a key into equality with its id.
+    """
+
+    parts: tuple[Literal | Param, ...]
+    type: PropType = ID_TYPE
+
+
 Score = Nearest | Bm25 | Rrf
-Scalarish = Literal | Param | Prop | TextMatch | Score
+Scalarish = Literal | Param | Prop | TextMatch | Score | KeyId
 """A value of one row."""
 
 Expr = Scalarish | Aggregate

@@ -1,0 +1,179 @@
+"""The one entry from query text to IR, cached. Pure: the same text and schema give the same IR."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.compiler.catalog.model import Catalog
+from omnigraph.compiler.diagnostics import Findings, did_you_mean
+from omnigraph.compiler.ir.facts import facts_of
+from omnigraph.compiler.ir.lower import lower
+from omnigraph.compiler.ir.ops import Column, Ir, MutationIr, Param, ReadIr
+from omnigraph.compiler.ir.optimize import optimize
+from omnigraph.compiler.query import ast
+from omnigraph.compiler.query.params import ParamMode, ParamValue, bind_params, check_row_count
+from omnigraph.compiler.query.parser import parse_queries
+from omnigraph.compiler.query.typecheck import check_query, typecheck
+from omnigraph.compiler.source import Source
+from omnigraph.errors import BadRequestError, NotFoundError
+
+
+@dataclass(frozen=True, slots=True)
+class BoundQuery:
+    """Values for one execution: parameters by name, and how many rows to skip and return."""
+
+    params: Mapping[str, ParamValue]
+    limit: int | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledQuery:
+    """A query ready to run against any snapshot of its schema."""
+
+    name: str
+    ir: Ir
+    description: str | None = None
+    instruction: str | None = None
+
+    @property
+    def params(self) -> tuple[Param, ...]:
+        """The declared parameters."""
+        return self.ir.params
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The result columns; a mutation has none."""
+        return self.ir.columns if isinstance(self.ir, ReadIr) else ()
+
+    @property
+    def is_mutation(self) -> bool:
+        """Whether running it writes."""
+        return isinstance(self.ir, MutationIr)
+
+    def bind(
+        self,
+        given: Mapping[str, Any] | None,
+        *,
+        now_ms: int,
+        mode: ParamMode = ParamMode.STANDARD,
+    ) -> BoundQuery:
+        """Return checked values for one execution.
+
+        Raises:
+            ParamError: a value is missing, of the wrong type or out of range.
+        """
+        params = bind_params(self.ir.params, given, now_ms=now_ms, mode=mode)
+        if not isinstance(self.ir, ReadIr):
+            return BoundQuery(params)
+        limit = check_row_count("limit", self.ir.limit, params)
+        offset = check_row_count("offset", self.ir.offset, params)
+        return BoundQuery(params, limit, offset or 0)
+
+
+class QueryNotFoundError(NotFoundError):
+    """A text has no query of that name."""
+
+    def __init__(self, name: str, known: tuple[str, ...]) -> None:
+        self.name = name
+        hint = did_you_mean(name, known)
+        if hint is None:
+            hint = f"the text has {', '.join(known)}" if known else "the text has no queries"
+        super().__init__(f"query '{name}' not found", hint=hint)
+
+
+class AmbiguousQueryError(BadRequestError):
+    """A text has several queries, or none, and no name was given."""
+
+    def __init__(self, known: tuple[str, ...]) -> None:
+        count = len(known)
+        names = f"name one of {', '.join(known)}" if known else None
+        super().__init__(f"the text has {count} queries; which one is meant?", hint=names)
+
+
+def compile_file(catalog: Catalog, source: Source) -> tuple[CompiledQuery, ...]:
+    """Compile every query of a text.
+
+    Raises:
+        DiagnosticsError: every problem of every query, in source order.
+    """
+    parsed = parse_queries(source)
+    findings = Findings(source)
+    checked = [check_query(catalog, query, findings) for query in parsed.queries]
+    findings.raise_if_errors()
+    facts = facts_of(catalog)
+    return tuple(
+        _compiled(query, optimize(lower(meaning), facts))
+        for query, meaning in zip(parsed.queries, checked, strict=True)
+    )
+
+
+def compile_query(catalog: Catalog, source: Source | str, name: str | None = None) -> CompiledQuery:
+    """Compile one query of a text; without a name the text has exactly one.
+
+    Raises:
+        DiagnosticsError: the text does not parse, or the query does not type-check.
+        QueryNotFoundError: the text has no such query.
+        AmbiguousQueryError: no name was given and the text does not have exactly one query.
+    """
+    return _CACHE.compile(catalog, source, name)
+
+
+class CompileCache:
+    """The most recently used queries by schema hash, text and name; safe to share by threads."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._entries: OrderedDict[tuple[str, str, str | None], CompiledQuery] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def compile(
+        self, catalog: Catalog, source: Source | str, name: str | None = None
+    ) -> CompiledQuery:
+        """Return the compiled query, from the cache when it was compiled before."""
+        text = source if isinstance(source, str) else source.text
+        key = (catalog.schema_hash, text, name)
+        with self._lock:
+            known = self._entries.get(key)
+            if known is not None:
+                self._entries.move_to_end(key)
+                return known
+        compiled = _compile(catalog, Source(text) if isinstance(source, str) else source, name)
+        # A catalog without a hash is not identified by it: two of them would share entries.
+        if catalog.schema_hash:
+            with self._lock:
+                self._entries[key] = compiled
+                while len(self._entries) > self._capacity:
+                    self._entries.popitem(last=False)
+        return compiled
+
+
+_CACHE = CompileCache(capacity=1024)
+
+
+def _compile(catalog: Catalog, source: Source, name: str | None) -> CompiledQuery:
+    query = _find(parse_queries(source).queries, name)
+    return _compiled(query, optimize(lower(typecheck(catalog, source, query)), facts_of(catalog)))
+
+
+def _compiled(query: ast.Query, ir: Ir) -> CompiledQuery:
+    return CompiledQuery(query.name, ir, query.description, query.instruction)
+
+
+def _find(queries: tuple[ast.Query, ...], name: str | None) -> ast.Query:
+    known = tuple(query.name for query in queries)
+    if name is None:
+        if len(queries) != 1:
+            raise AmbiguousQueryError(known)
+        return queries[0]
+    for query in queries:
+        if query.name == name:
+            return query
+    raise QueryNotFoundError(name, known)

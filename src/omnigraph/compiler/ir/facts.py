@@ -1,0 +1,37 @@
+"""What rewrites may know beside the IR: the schema's keys and the data's sizes, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from omnigraph.compiler.catalog.model import Catalog
+from omnigraph.compiler.types import PropType
+
+KeyColumns = tuple[tuple[str, PropType], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Row counts at one snapshot; a type that is missing has an unknown size."""
+
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    edges: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Key columns per node type, in the order that forms the id; sizes when they are known."""
+
+    keys: Mapping[str, KeyColumns] = field(default_factory=dict)
+    statistics: Statistics | None = None
+
+
+def facts_of(catalog: Catalog, statistics: Statistics | None = None) -> Facts:
+    """Return the facts of a schema."""
+    keys = {
+        node.name: tuple((name, node.properties[name].type) for name in node.key)
+        for node in catalog.nodes.values()
+        if node.key
+    }
+    return Facts(keys, statistics)

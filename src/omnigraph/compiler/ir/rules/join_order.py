@@ -1,0 +1,207 @@
+"""Start each connected part of a match where it has least rows, and grow it slowly.
+
+A match is a join, so the start does not change its rows, and their order is settled by ids. With
+unknown sizes the order of the source is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from omnigraph.compiler.ir.facts import Facts, Statistics
+from omnigraph.compiler.ir.ops import (
+    TEMP_PREFIX,
+    AntiJoin,
+    Compare,
+    Direction,
+    Expand,
+    Filter,
+    Ir,
+    NodeScan,
+    Op,
+    Predicate,
+    Prop,
+    ReadIr,
+    TextMatch,
+)
+from omnigraph.compiler.ir.pattern import Link, Node, TempNames, Walk, components
+from omnigraph.compiler.query.ast import CompareOp
+
+_SELECTIVITY = {CompareOp.EQ: 0.1, CompareOp.IN: 0.2, CompareOp.NE: 0.9, CompareOp.CONTAINS: 0.2}
+_RANGE_SELECTIVITY = 0.3
+
+
+def join_order(ir: Ir, facts: Facts) -> Ir:
+    """Return the IR with its walks re-rooted by estimated size."""
+    if not isinstance(ir, ReadIr) or facts.statistics is None:
+        return ir
+    graph = _read(ir.ops)
+    if graph is None or not graph.links or not _sizes_known(graph, facts.statistics):
+        return ir
+    chooser = _Chooser(graph, facts.statistics)
+    walk = Walk(graph.nodes, TempNames(graph.last_temp), frozenset())
+    ops = walk.run(chooser.roots(), graph.links, chooser.cheapest)
+    return replace(ir, ops=(*ops, *graph.rest))
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    """The walk part of a pipeline as nodes and links; `rest` are the operators behind it."""
+
+    nodes: dict[str, Node]
+    roots: list[str]
+    links: list[Link]
+    rest: tuple[Op, ...]
+    last_temp: int
+
+
+def _read(ops: tuple[Op, ...]) -> _Graph | None:
+    nodes: dict[str, Node] = {}
+    roots: list[str] = []
+    links: list[Link] = []
+    at, last_temp = 0, 0
+    while at < len(ops):
+        op = ops[at]
+        closing = ops[at + 1] if at + 1 < len(ops) else None
+        match op:
+            case NodeScan():
+                nodes[op.var] = Node(op.var, op.type_name, op.filters)
+                roots.append(op.var)
+            case Expand():
+                end = _closed(op, closing)
+                if end is None:
+                    nodes[op.dst] = Node(op.dst, op.dst_type, op.dst_filters)
+                    end = op.dst
+                else:
+                    at += 1
+                links.append(_link(op, end, nodes[op.src].type_name))
+                if op.dst.startswith(TEMP_PREFIX):
+                    last_temp = max(last_temp, int(op.dst[1:]))
+            case Filter() | AntiJoin():
+                break
+        at += 1
+    rest = ops[at:]
+    walks_behind = any(isinstance(op, NodeScan | Expand) for op in rest)
+    return None if walks_behind else _Graph(nodes, roots, links, rest, _last(rest, last_temp))
+
+
+def _last(rest: Sequence[Op], last_temp: int) -> int:
+    """Return the highest temporary number; those inside anti-joins count too."""
+    for op in rest:
+        if isinstance(op, AntiJoin):
+            last_temp = _last(op.inner, last_temp)
+        elif isinstance(op, Expand) and op.dst.startswith(TEMP_PREFIX):
+            last_temp = max(last_temp, int(op.dst[1:]))
+    return last_temp
+
+
+def _closed(op: Expand, closing: Op | None) -> str | None:
+    match closing:
+        case Filter(predicate=Compare(Prop(left, "id"), CompareOp.EQ, Prop(right, "id"))) if (
+            left == op.dst and left.startswith(TEMP_PREFIX)
+        ):
+            return right
+        case _:
+            return None
+
+
+def _link(op: Expand, end: str, src_type: str) -> Link:
+    return Link(
+        op.src,
+        end,
+        op.edge,
+        op.direction,
+        src_type,
+        op.dst_type,
+        op.min_hops,
+        op.max_hops,
+        op.edge_var,
+        op.edge_filters,
+    )
+
+
+def _sizes_known(graph: _Graph, statistics: Statistics) -> bool:
+    return all(node.type_name in statistics.nodes for node in graph.nodes.values()) and all(
+        link.edge in statistics.edges for link in graph.links
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Chooser:
+    graph: _Graph
+    statistics: Statistics
+
+    def roots(self) -> list[str]:
+        """Return one start per connected part, the parts in source order."""
+        leader = components(self.graph.links)
+        return [self._root(leader.get(root, root), root, leader) for root in self.graph.roots]
+
+    def _root(self, part: str, present: str, leader: Mapping[str, str]) -> str:
+        """Return the cheapest start of a part; among equals the present one, then source order."""
+        others = [
+            var
+            for var in self.graph.nodes
+            if leader.get(var) == part and var != present and not var.startswith(TEMP_PREFIX)
+        ]
+        links = [link for link in self.graph.links if leader[link.src] == part]
+        return min([present, *others], key=lambda var: self._cost(var, links))
+
+    def _cost(self, root: str, links: Sequence[Link]) -> float:
+        """Return the rows produced on the way when starting from `root`."""
+        rows = self._rows(root)
+        total, bound, left = rows, frozenset({root}), list(links)
+        while left:
+            link = self.cheapest(left, bound)
+            if link is None:
+                return float("inf")
+            left.remove(link)
+            rows *= self._growth(link, bound)
+            total += rows
+            bound |= {link.src, link.dst}
+        return total
+
+    def cheapest(self, left: Sequence[Link], bound: frozenset[str]) -> Link | None:
+        """Return the ready link that adds least rows; the first one among equals."""
+        ready = [link for link in left if link.src in bound or link.dst in bound]
+        return min(ready, key=lambda link: self._growth(link, bound)) if ready else None
+
+    def _rows(self, var: str) -> float:
+        node = self.graph.nodes[var]
+        size = float(self.statistics.nodes[node.type_name])
+        if any(_is_lookup(predicate) for predicate in node.filters):
+            return min(1.0, size)
+        return size * _selectivity(node.filters)
+
+    def _growth(self, link: Link, bound: frozenset[str]) -> float:
+        """Return how many rows one row becomes."""
+        forward = link.src in bound
+        start, end = (link.src, link.dst) if forward else (link.dst, link.src)
+        starts = max(1, self.statistics.nodes[link.type_of(start)])
+        ends = max(1, self.statistics.nodes[link.type_of(end)])
+        degree = self.statistics.edges[link.edge] / starts
+        if link.direction is Direction.BOTH:
+            degree *= 2
+        reached = min(sum(degree**hop for hop in range(link.min_hops, link.max_hops + 1)), ends)
+        if end in bound:
+            return reached / ends
+        return reached * self._rows(end) / ends * _selectivity(link.edge_filters)
+
+
+def _selectivity(filters: Sequence[Predicate]) -> float:
+    share = 1.0
+    for predicate in filters:
+        if isinstance(predicate, Compare):
+            text = isinstance(predicate.left, TextMatch)
+            share *= 0.1 if text else _SELECTIVITY.get(predicate.op, _RANGE_SELECTIVITY)
+        else:
+            share *= 0.5
+    return share
+
+
+def _is_lookup(predicate: Predicate) -> bool:
+    match predicate:
+        case Compare(Prop(name="id"), CompareOp.EQ, _):
+            return True
+        case _:
+            return False

@@ -1,0 +1,258 @@
+"""Values a caller passes, against the parameters a query declares. Nothing runs unchecked.
+
+Dates become days and datetimes milliseconds since the epoch, lists and vectors tuples: the same
+forms literals have in the IR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from omnigraph.compiler.diagnostics import did_you_mean
+from omnigraph.compiler.query.literals import finite, parse_date, parse_datetime
+from omnigraph.compiler.query.typed import NOW_PARAM, Param, RowCount
+from omnigraph.compiler.types import FLOATS, INTEGER_BOUNDS, INTEGERS, PropType, Scalar
+from omnigraph.errors import BadRequestError
+
+MAX_SAFE_INTEGER = 2**53 - 1
+
+ParamValue = str | int | float | bool | tuple["ParamValue", ...] | None
+"""A bound value; None is null."""
+
+
+class ParamMode(StrEnum):
+    """How numbers arrive: as written, or through a language whose integers stop at 2^53."""
+
+    STANDARD = "standard"
+    JAVASCRIPT = "javascript"
+
+
+class ParamError(BadRequestError):
+    """A parameter is missing, of the wrong type or out of range.
+
+    Attributes:
+        param: the parameter's name without `$`.
+        expected: the declared type, or None when it is not declared.
+    """
+
+    def __init__(
+        self, param: str, reason: str, expected: PropType | None = None, hint: str | None = None
+    ) -> None:
+        self.param = param
+        self.reason = reason
+        self.expected = expected
+        super().__init__(f"param '{param}': {reason}", hint=hint)
+
+
+class MissingParamError(ParamError):
+    """A parameter without `?` was not passed."""
+
+    def __init__(self, param: Param, given: Sequence[str]) -> None:
+        close = did_you_mean(param.name, given)
+        super().__init__(param.name, "not provided", param.type, close)
+        self.message = f"parameter '{param.name}' not provided, expected {param.type}"
+
+
+def bind_params(
+    declared: Sequence[Param],
+    given: Mapping[str, Any] | None,
+    *,
+    now_ms: int,
+    mode: ParamMode = ParamMode.STANDARD,
+) -> dict[str, ParamValue]:
+    """Return a value for every declared parameter and for `now()`.
+
+    Args:
+        declared: the parameters of the query.
+        given: JSON values by name without `$`; None is the same as nothing.
+        now_ms: the time of the request, unless the caller passes the reserved parameter.
+        mode: how integers are checked.
+
+    Raises:
+        ParamError: the first value that does not fit, in declaration order.
+    """
+    if given is not None and not isinstance(given, Mapping):
+        raise BadRequestError("params must be a JSON object")
+    values = dict(given or {})
+    bound: dict[str, ParamValue] = {}
+    for param in declared:
+        bound[param.name] = _bind(param, values, mode)
+    moment = values.pop(NOW_PARAM, None)
+    bound[NOW_PARAM] = now_ms if moment is None else _coerce_moment(moment)
+    for name in values.keys() - bound.keys():
+        bound[name] = _inferred(name, values[name], mode)
+    return bound
+
+
+def check_row_count(
+    word: str, count: RowCount | None, bound: Mapping[str, ParamValue]
+) -> int | None:
+    """Return how many rows `limit` or `offset` means; a null or negative parameter is refused."""
+    if count is None or isinstance(count, int):
+        return count
+    value = bound[count.name]
+    if value is None:
+        raise ParamError(count.name, f"null is not accepted for `{word}`", count.type)
+    assert isinstance(value, int)
+    if value < 0:
+        raise ParamError(count.name, f"`{word}` cannot be negative, got {value}", count.type)
+    return value
+
+
+def _bind(param: Param, values: Mapping[str, Any], mode: ParamMode) -> ParamValue:
+    kind = param.type
+    if param.name not in values:
+        if kind.nullable:
+            return None
+        raise MissingParamError(param, [name for name in values if name != NOW_PARAM])
+    value = values[param.name]
+    if value is None:
+        if kind.nullable:
+            return None
+        reason = "null is not accepted for non-nullable parameter"
+        raise ParamError(param.name, reason, kind, f"declare it `${param.name}: {kind}?`")
+    try:
+        return _coerce(value, kind, mode)
+    except ValueError as error:
+        raise ParamError(param.name, str(error), kind) from None
+
+
+def _coerce(value: object, kind: PropType, mode: ParamMode) -> ParamValue:
+    if kind.is_list:
+        items = _array(value, f"array for {kind}")
+        return tuple(_coerce(item, kind.item(), mode) for item in items)
+    scalar = kind.scalar
+    if scalar is Scalar.VECTOR:
+        return _vector(value, kind)
+    if scalar in INTEGERS:
+        return _integer(value, scalar, mode)
+    if scalar in FLOATS:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise _wrong("number", value)
+        return _as_float(value, scalar)
+    if scalar is Scalar.BOOL:
+        if not isinstance(value, bool):
+            raise _wrong("boolean", value)
+        return value
+    if not isinstance(value, str):
+        raise _wrong("string", value)
+    if scalar is Scalar.DATE:
+        return parse_date(value)
+    if scalar is Scalar.DATETIME:
+        return parse_datetime(value)
+    return value
+
+
+def _integer(value: object, scalar: Scalar, mode: ParamMode) -> int:
+    number: int
+    match value:
+        case bool() | float():
+            raise _wrong("integer", value)
+        case int():
+            if mode is ParamMode.JAVASCRIPT and abs(value) > MAX_SAFE_INTEGER:
+                raise ValueError(
+                    f"integer {value} is beyond 2^53-1 and may have lost digits; "
+                    "pass it as a decimal string"
+                )
+            number = value
+        case str():
+            number = _decimal(value)
+        case _:
+            raise _wrong("integer", value)
+    low, high = INTEGER_BOUNDS[scalar]
+    # Values travel as signed 64-bit numbers, so U64 stops where I64 does.
+    high = min(high, INTEGER_BOUNDS[Scalar.I64][1])
+    if not low <= number <= high:
+        raise ValueError(f"value {number} exceeds {scalar}")
+    return number
+
+
+def _decimal(text: str) -> int:
+    digits = text.removeprefix("-")
+    if not digits.isascii() or not digits.isdecimal():
+        raise ValueError(f"expected integer, got string '{text}'")
+    if len(digits) > 40:  # longer than any integer type; Python would refuse to convert it
+        raise ValueError(f"value of {len(digits)} digits exceeds every integer type")
+    return int(text)
+
+
+def _vector(value: object, kind: PropType) -> tuple[float, ...]:
+    items = _array(value, f"array for {kind.required()}")
+    if len(items) != kind.dim:
+        raise ValueError(f"expected {kind.dim} values for Vector({kind.dim}), got {len(items)}")
+    numbers: list[float] = []
+    for item in items:
+        if isinstance(item, bool) or not isinstance(item, int | float):
+            raise _wrong("number", item)
+        numbers.append(_as_float(item, Scalar.F32))
+    return tuple(numbers)
+
+
+def _as_float(value: float, scalar: Scalar) -> float:
+    try:
+        return finite(float(value), scalar)
+    except OverflowError:
+        raise ValueError(f"the integer is too large for {scalar}") from None
+
+
+def _array(value: object, wanted: str) -> Sequence[object]:
+    if not isinstance(value, list | tuple):
+        raise _wrong(wanted, value)
+    return value
+
+
+def _coerce_moment(value: object) -> int:
+    try:
+        if not isinstance(value, str):
+            raise _wrong("string", value)
+        return parse_datetime(value)
+    except ValueError as error:
+        raise ParamError(NOW_PARAM, str(error), PropType(Scalar.DATETIME)) from None
+
+
+def _inferred(name: str, value: object, mode: ParamMode) -> ParamValue:
+    """Return the value of a parameter nobody declared; it has the type it arrives with."""
+    try:
+        return _infer(value, mode)
+    except ValueError as error:
+        raise ParamError(name, str(error)) from None
+
+
+def _infer(value: object, mode: ParamMode) -> ParamValue:
+    match value:
+        case None | bool() | str():
+            return value
+        case int():
+            return _integer(value, Scalar.I64, mode)
+        case float():
+            return finite(value, Scalar.F64)
+        case list() | tuple():
+            if any(isinstance(item, list | tuple) for item in value):
+                raise ValueError("nested arrays are not supported")
+            return tuple(_infer(item, mode) for item in value)
+        case _:
+            raise ValueError(f"{_kind_of(value)} values are not supported")
+
+
+def _wrong(wanted: str, value: object) -> ValueError:
+    return ValueError(f"expected {wanted}, got {_kind_of(value)}")
+
+
+def _kind_of(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list() | tuple():
+            return "array"
+        case Mapping():
+            return "object"
+        case _:
+            return type(value).__name__
