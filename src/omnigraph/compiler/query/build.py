@@ -123,7 +123,7 @@ class AstBuilder(Transformer[Any, ast.Query]):
         return ast.Param(_name(var), kind, _span(var, last))
 
     def list_type(self, children: list[Token]) -> tuple[ast.ParamType, Token]:
-        name, nullable = children[0], len(children) > 1
+        name, nullable = children[0], len(children) > 2
         return ast.ParamType(name.value, is_list=True, nullable=nullable), children[-1]
 
     def scalar_type(self, children: list[Token]) -> tuple[ast.ParamType, Token]:
@@ -131,7 +131,7 @@ class AstBuilder(Transformer[Any, ast.Query]):
 
     def vector_type(self, children: list[Token]) -> tuple[ast.ParamType, Token]:
         name, dim = children[0], _count(children[1])
-        return ast.ParamType(name.value, nullable=len(children) > 2, dim=dim), children[-1]
+        return ast.ParamType(name.value, nullable=len(children) > 3, dim=dim), children[-1]
 
     # Read body
 

@@ -38,21 +38,27 @@ class ParamError(BadRequestError):
     """
 
     def __init__(
-        self, param: str, reason: str, expected: PropType | None = None, hint: str | None = None
+        self,
+        param: str,
+        reason: str,
+        expected: PropType | None = None,
+        *,
+        message: str | None = None,
+        hint: str | None = None,
     ) -> None:
         self.param = param
         self.reason = reason
         self.expected = expected
-        super().__init__(f"param '{param}': {reason}", hint=hint)
+        super().__init__(message or f"param '{param}': {reason}", hint=hint)
 
 
 class MissingParamError(ParamError):
     """A parameter without `?` was not passed."""
 
     def __init__(self, param: Param, given: Sequence[str]) -> None:
+        message = f"parameter '{param.name}' not provided, expected {param.type}"
         close = did_you_mean(param.name, given)
-        super().__init__(param.name, "not provided", param.type, close)
-        self.message = f"parameter '{param.name}' not provided, expected {param.type}"
+        super().__init__(param.name, "not provided", param.type, message=message, hint=close)
 
 
 def bind_params(
@@ -112,7 +118,8 @@ def _bind(param: Param, values: Mapping[str, Any], mode: ParamMode) -> ParamValu
         if kind.nullable:
             return None
         reason = "null is not accepted for non-nullable parameter"
-        raise ParamError(param.name, reason, kind, f"declare it `${param.name}: {kind}?`")
+        hint = f"declare it `${param.name}: {kind}?`"
+        raise ParamError(param.name, reason, kind, hint=hint)
     try:
         return _coerce(value, kind, mode)
     except ValueError as error:
