@@ -1,1 +1,15 @@
-"""To be described by its first module."""
+"""Tables, versions, branches: many Lance datasets that change together or not at all.
+
+Knows nothing of nodes, edges or queries. In control-flow order, from the top:
+
+- `store`: `GraphStore`, what the engine uses.
+- `create`, `write`: making a graph; write sessions and their commit window.
+- `recovery`: healing what an interrupted writer left.
+- `publish`: the commit protocol.
+- `branches`, `history`, `projections`: lines of commits and views of them.
+- `snapshot`: one immutable view; `manifest`: the rows of `__manifest`.
+- `kernel`: the parts bundled; `locks`, `sidecar`, `pins`, `records`: one writer, its intent,
+  long readers, plain values.
+- `tables`: one Lance dataset at a time.
+- `objects`, `layout`, `options`, `counters`: small objects, names on disk, settings, counts.
+"""

@@ -1,0 +1,137 @@
+"""Branches of the graph: created, listed, deleted.
+
+A graph branch *is* the Lance branch of `__manifest` with its name: its ref appears and
+disappears in one step. No table is forked until it is written. Everything here runs under the
+graph-wide refs lock, which cleanup takes too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from omnigraph.base.failpoints import failpoint, register
+from omnigraph.base.ids import BranchName
+from omnigraph.errors import AlreadyExistsError, BadRequestError, ConflictError
+from omnigraph.storage import layout
+from omnigraph.storage.kernel import Kernel
+from omnigraph.storage.locks import REFS_LOCK, branch_lock_name
+from omnigraph.storage.manifest import Head
+from omnigraph.storage.snapshot import BranchNotFoundError, Heads
+from omnigraph.storage.tables.fork import (
+    BranchRef,
+    create_fork,
+    delete_branch,
+    fork_files,
+    has_files,
+    list_branches,
+)
+
+AFTER_CREATE = register("branch_create.after_ref", "the branch exists; its files are not synced")
+AFTER_REF_DELETE = register("branch_delete.after_ref", "the branch is gone; its forks remain")
+
+
+@dataclass(frozen=True, slots=True)
+class BranchInfo:
+    """One branch, as listed."""
+
+    name: BranchName
+    parent: BranchName | None
+    created_at_us: int | None
+
+
+def branch_refs(kernel: Kernel) -> dict[str, BranchRef]:
+    """Return every Lance branch of the manifest, hidden ones included."""
+    return list_branches(kernel.objects, layout.MANIFEST)
+
+
+def live_branches(kernel: Kernel) -> list[BranchName]:
+    """Return the names of all branches, main first, then sorted."""
+    names = sorted(name for name in branch_refs(kernel) if not layout.is_system_branch(name))
+    return [layout.MAIN, *(BranchName(name) for name in names)]
+
+
+def list_infos(kernel: Kernel) -> list[BranchInfo]:
+    """Return all branches with where they came from."""
+    refs = branch_refs(kernel)
+    infos = [BranchInfo(layout.MAIN, None, None)]
+    for name in sorted(refs):
+        if not layout.is_system_branch(name):
+            ref = refs[name]
+            parent = layout.MAIN if ref.parent is None else BranchName(ref.parent)
+            infos.append(BranchInfo(BranchName(name), parent, ref.created_at_s * 1_000_000))
+    return infos
+
+
+def create_branch(kernel: Kernel, heads: Heads, name: BranchName, source: BranchName) -> Head:
+    """Create a branch that starts as what `source` is now.
+
+    Raises:
+        AlreadyExistsError: the name is taken.
+        ConflictError: it is a path prefix of a live name, or the other way round.
+    """
+    with kernel.locks.hold(REFS_LOCK, f"create branch {name}"):
+        _require_new(name, branch_refs(kernel))
+        head = heads.current(source)
+        if has_files(kernel.objects, layout.MANIFEST, name):
+            delete_branch(kernel.tables, layout.MANIFEST, name)  # left by a crash, without a ref
+        create_fork(kernel.tables, head.handle, name)
+        failpoint(AFTER_CREATE)
+        files, folders = fork_files(layout.MANIFEST, name, head.manifest_version)
+        kernel.objects.sync_files(files)
+        kernel.objects.sync_dirs(folders)
+    heads.forget(name)
+    return heads.current(name)
+
+
+def remove_branch(kernel: Kernel, heads: Heads, name: BranchName) -> None:
+    """Delete a branch; its tables' forks stay until cleanup may take them.
+
+    Raises:
+        BranchNotFoundError: there is no such branch.
+        ConflictError: another branch still rests on it.
+    """
+    if name == layout.MAIN:
+        raise BadRequestError("branch 'main' cannot be deleted")
+    with (
+        kernel.locks.hold(REFS_LOCK, f"delete branch {name}"),
+        kernel.locks.hold(branch_lock_name(name), f"delete branch {name}"),
+    ):
+        refs = branch_refs(kernel)
+        if name not in refs:
+            raise BranchNotFoundError(name)
+        _require_unused(heads, name, refs)
+        kernel.objects.delete(layout.branch_ref(layout.MANIFEST, name))
+        kernel.objects.sync_dirs([f"{layout.MANIFEST}/{layout.REFS_DIR}"])
+        failpoint(AFTER_REF_DELETE)
+        heads.forget(name)
+        delete_branch(kernel.tables, layout.MANIFEST, name)
+
+
+def _require_new(name: BranchName, refs: Mapping[str, BranchRef]) -> None:
+    if name == layout.MAIN or name in refs:
+        raise AlreadyExistsError(f"branch '{name}' exists", hint="choose another name")
+    for taken in refs:
+        if taken.startswith(f"{name}/") or name.startswith(f"{taken}/"):
+            raise ConflictError(
+                f"'{name}' and the live branch '{taken}' are prefixes of each other",
+                hint="choose another name; their files would lie inside each other",
+            )
+
+
+def _require_unused(heads: Heads, name: BranchName, refs: Mapping[str, BranchRef]) -> None:
+    for other in sorted(refs):
+        if refs[other].parent == name:
+            raise ConflictError(
+                f"branch '{other}' descends from '{name}'", hint=f"delete '{other}' first"
+            )
+    for other in [layout.MAIN, *sorted(refs)]:
+        if other == name or layout.is_system_branch(other):
+            continue
+        head = heads.current(BranchName(other))
+        for table in head.tables.values():
+            if table.branch is not None and layout.fork_owner(table.branch) == name:
+                raise ConflictError(
+                    f"branch '{other}' reads {table.key} from '{name}'",
+                    hint=f"write or delete '{other}' first",
+                )

@@ -1,0 +1,157 @@
+"""Every name on disk, defined once.
+
+Paths are relative to the graph root and use `/`, on disk and in object stores alike. Nothing
+here touches a file.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote, unquote
+
+from omnigraph.base.hashing import fnv1a64_hex
+from omnigraph.base.ids import BranchName, OperationId, TableKey
+from omnigraph.errors import BadRequestError
+
+MAIN = BranchName("main")
+SCHEMA_APPLY_LOCK = "__schema_apply_lock__"
+
+MANIFEST = "__manifest"
+COMMITS = "_graph_commits.lance"
+COMMIT_ACTORS = "_graph_commit_actors.lance"
+COMMIT_RECOVERIES = "_graph_commit_recoveries.lance"
+RECOVERY_DIR = "__recovery"
+LOCKS_DIR = "__locks"
+PINS_DIR = "__pins"
+STAGING_DIR = "__staging"
+
+VERSIONS_DIR = "_versions"
+DATA_DIR = "data"
+DELETIONS_DIR = "_deletions"
+TRANSACTIONS_DIR = "_transactions"
+INDICES_DIR = "_indices"
+REFS_DIR = "_refs/branches"
+TREE_DIR = "tree"
+DATASET_DIRS = (VERSIONS_DIR, TRANSACTIONS_DIR, DATA_DIR, DELETIONS_DIR, INDICES_DIR)
+
+_ROOMS = {"node": "nodes", "edge": "edges"}
+_MAX_VERSION = 2**64 - 1
+_RETIRED = "_retired"
+_ULID_TAIL = re.compile(r"\.[0-9a-hjkmnp-tv-z]{26}$")
+_BRANCH_WORD = re.compile(r"^[\w.-]+$")
+
+
+def table_location(key: TableKey) -> str:
+    """Return the dataset path of a table: the hash of its bare type name, under its kind.
+
+    >>> table_location(TableKey("node:Person"))
+    'nodes/40d76f1f51639ec0'
+    """
+    kind, _, name = key.partition(":")
+    if kind not in _ROOMS or not name:
+        raise BadRequestError(
+            f"'{key}' is not a table key", hint="use node:<TypeName> or edge:<EdgeName>"
+        )
+    return f"{_ROOMS[kind]}/{fnv1a64_hex(name)}"
+
+
+def lineage(location: str, branch: str | None) -> str:
+    """Return where a dataset keeps the files of one of its branches."""
+    return location if branch is None else f"{location}/{TREE_DIR}/{branch}"
+
+
+def version_file(location: str, branch: str | None, version: int) -> str:
+    """Return the Lance manifest of one version; newer versions sort first."""
+    return f"{lineage(location, branch)}/{VERSIONS_DIR}/{_MAX_VERSION - version:020d}.manifest"
+
+
+def version_of_file(name: str) -> int | None:
+    """Return the version a manifest file name stands for, or None for other files."""
+    stem, dot, suffix = name.rpartition("/")[2].partition(".")
+    return _MAX_VERSION - int(stem) if dot and suffix == "manifest" and stem.isdigit() else None
+
+
+def branch_ref(location: str, branch: str) -> str:
+    """Return the Lance ref of a branch: what makes the branch exist."""
+    return f"{location}/{REFS_DIR}/{quote(branch, safe='')}.json"
+
+
+def branch_of_ref(ref_name: str) -> str:
+    """Return the branch that a Lance ref object stands for."""
+    return unquote(ref_name.rpartition("/")[2].removesuffix(".json"))
+
+
+def retired_marker(location: str, branch: str) -> str:
+    """Return the object that says: this fork name was used and its files are gone.
+
+    A fork name is never used twice on one dataset, so `(location, branch, version)` names
+    the same rows for ever, in caches and in history.
+    """
+    return f"{lineage(location, branch)}/{_RETIRED}"
+
+
+def fork_name(branch: BranchName, fresh_id: str | None = None) -> str:
+    """Return the Lance branch a graph branch writes a table on; `fresh_id` if taken before."""
+    return str(branch) if fresh_id is None else f"{branch}.{fresh_id.lower()}"
+
+
+def fork_owner(lance_branch: str | None) -> BranchName:
+    """Return the graph branch that a table's Lance branch belongs to."""
+    return MAIN if lance_branch is None else BranchName(_ULID_TAIL.sub("", lance_branch))
+
+
+def sidecar(operation: OperationId) -> str:
+    """Return where the intent of one operation is written down."""
+    return f"{RECOVERY_DIR}/{operation}.json"
+
+
+def staging(operation: OperationId, name: str = "") -> str:
+    """Return where an operation keeps files that are not yet part of the graph."""
+    return f"{STAGING_DIR}/{operation}/{name}" if name else f"{STAGING_DIR}/{operation}"
+
+
+def pin(pin_id: str) -> str:
+    """Return the object that keeps one snapshot's files from being cleaned."""
+    return f"{PINS_DIR}/{pin_id}.json"
+
+
+def lock_dir(name: str) -> str:
+    """Return where the leases of a lock live in an object store."""
+    return f"{LOCKS_DIR}/{fnv1a64_hex(name)}"
+
+
+def lock_file(name: str) -> str:
+    """Return the local lock file; it is never removed, so a lock is never split in two."""
+    return f"{lock_dir(name)}.lock"
+
+
+def lance_branch(branch: BranchName) -> str | None:
+    """Return the Lance branch of the manifest that a graph branch is; None for main."""
+    return None if branch == MAIN else str(branch)
+
+
+def parse_branch(text: str, *, operation: str = "this call") -> BranchName:
+    """Return a checked branch name.
+
+    Raises:
+        BadRequestError: the name is empty, malformed or reserved.
+    """
+    name = text.strip()
+    if name.lstrip("/") == SCHEMA_APPLY_LOCK or is_system_branch(name):
+        raise BadRequestError(f"{operation} does not allow internal system ref '{name}'")
+    if not name:
+        raise BadRequestError("the branch name is empty", hint="use letters, digits and . - _ /")
+    words = name.split("/")
+    bad = any(
+        not _BRANCH_WORD.match(word) or ".." in word or word.startswith(".") for word in words
+    )
+    if bad or name.endswith((".lock", ".")) or _ULID_TAIL.search(name) or len(name) > 200:
+        raise BadRequestError(
+            f"'{name}' is not a branch name", hint="use letters, digits and . - _ / between them"
+        )
+    return BranchName(name)
+
+
+def is_system_branch(name: str) -> bool:
+    """Whether a Lance branch of the manifest is ours alone and hidden from users."""
+    return name.lstrip("/").startswith("__")

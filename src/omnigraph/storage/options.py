@@ -1,0 +1,80 @@
+"""Settings of the storage kernel, as plain values.
+
+Nothing here reads the environment: whoever builds the options decides where they come from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Durability = Literal["full", "os"]
+MaintenanceMode = Literal["auto", "manual"]
+
+MINUTE_S = 60
+DAY_S = 24 * 60 * MINUTE_S
+
+
+@dataclass(frozen=True, slots=True)
+class S3Options:
+    """How to reach an S3-compatible object store."""
+
+    endpoint: str | None = None
+    access_key_id: str | None = None
+    secret_access_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+    region: str | None = None
+    allow_http: bool = False
+    virtual_hosted_style: bool = False
+
+    def as_lance(self) -> dict[str, str]:
+        """Return the options in the words Lance understands."""
+        named = {
+            "endpoint": self.endpoint,
+            "access_key_id": self.access_key_id,
+            "secret_access_key": self.secret_access_key,
+            "session_token": self.session_token,
+            "region": self.region,
+            "allow_http": "true" if self.allow_http else None,
+            "virtual_hosted_style_request": "true" if self.virtual_hosted_style else None,
+        }
+        return {name: value for name, value in named.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What cleanup must leave alone, whatever else it is asked to do."""
+
+    floor_s: float = 15 * MINUTE_S
+    """No file of a version superseded less than this long ago is removed."""
+    newest_versions: int = 8
+    """The newest versions of every table are kept."""
+    manifest_versions: int = 64
+    """The newest versions of the manifest are kept."""
+    orphan_age_s: float = 7 * DAY_S
+    """Staged files that no version names are collected after this long."""
+    idempotency_s: float = 7 * DAY_S
+    """An idempotency key is remembered for this long."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageOptions:
+    """Everything a caller may decide about one open graph."""
+
+    s3: S3Options = S3Options()
+    durability: Durability = "full"
+    maintenance: MaintenanceMode = "auto"
+    maintenance_budget_s: float = 2.0
+    """How long closing a store may spend on maintenance that is due."""
+    compact_fragments: int = 32
+    """A table with this many small fragments is due for compaction."""
+    max_rows_per_file: int = 100_000
+    """Bounds what one row-id lookup must rebuild after a write."""
+    lock_timeout_s: float = 30.0
+    lease_ttl_s: float = 30.0
+    """A lease on an object store is dead when it has not changed for this long."""
+    publish_attempts: int = 6
+    retention: Retention = Retention()
+
+
+DEFAULTS = StorageOptions()

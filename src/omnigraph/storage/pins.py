@@ -1,0 +1,131 @@
+"""Pins: objects that keep a snapshot's files from being cleaned, across processes.
+
+Short reads need no pin: cleanup leaves everything younger than its floor alone. A pin expires
+by itself unless renewed, so a dead reader does not hold disk space for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import orjson
+
+from omnigraph.base.clock import Clock
+from omnigraph.base.ids import BranchName, CommitId, UlidSource
+from omnigraph.errors import ErrorKind, FormatError
+from omnigraph.storage import layout
+from omnigraph.storage.objects import Objects
+
+
+@dataclass(frozen=True, slots=True)
+class PinRecord:
+    """What a stored pin says."""
+
+    id: str
+    branch: BranchName
+    commit_id: CommitId
+    tables: Mapping[str, Sequence[Any]]
+    expires_at_us: int
+
+
+@dataclass(slots=True)
+class Pin:
+    """A held pin; release it when the long read is over."""
+
+    record: PinRecord
+    objects: Objects
+    clock: Clock
+
+    def renew(self, ttl_s: float) -> None:
+        """Move the expiry."""
+        expires = self.clock.now_us() + int(ttl_s * 1e6)
+        self.record = PinRecord(
+            self.record.id, self.record.branch, self.record.commit_id, self.record.tables, expires
+        )
+        self.objects.put(layout.pin(self.record.id), _encode(self.record))
+
+    def release(self) -> None:
+        """Let cleanup have the files; releasing twice is fine."""
+        self.objects.delete(layout.pin(self.record.id))
+
+    def __enter__(self) -> Pin:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def create_pin(
+    objects: Objects,
+    clock: Clock,
+    ulids: UlidSource,
+    *,
+    branch: BranchName,
+    commit_id: CommitId,
+    tables: Mapping[str, Sequence[Any]],
+    ttl_s: float,
+) -> Pin:
+    """Store a pin and return it."""
+    now = clock.now_us()
+    record = PinRecord(ulids.next(now), branch, commit_id, dict(tables), now + int(ttl_s * 1e6))
+    objects.put(layout.pin(record.id), _encode(record))
+    return Pin(record, objects, clock)
+
+
+def live_pins(objects: Objects, clock: Clock) -> list[PinRecord]:
+    """Return every pin that has not expired.
+
+    Raises:
+        FormatError: a pin cannot be read; cleanup must not guess what it protects.
+    """
+    now = clock.now_us()
+    pins = []
+    for info in objects.list(layout.PINS_DIR):
+        data = objects.find(info.name)
+        if data is not None:
+            record = _decode(info.name, data)
+            if record.expires_at_us > now:
+                pins.append(record)
+    return pins
+
+
+def drop_expired_pins(objects: Objects, clock: Clock) -> int:
+    """Remove the pins of readers that are long gone; return how many."""
+    now = clock.now_us()
+    old = [
+        info.name
+        for info in objects.list(layout.PINS_DIR)
+        if (data := objects.find(info.name)) is not None
+        and _decode(info.name, data).expires_at_us <= now
+    ]
+    objects.delete(*old)
+    return len(old)
+
+
+def _encode(record: PinRecord) -> bytes:
+    return orjson.dumps(
+        {
+            "id": record.id,
+            "branch": record.branch,
+            "commit_id": record.commit_id,
+            "tables": dict(record.tables),
+            "expires_at_us": record.expires_at_us,
+        }
+    )
+
+
+def _decode(name: str, data: bytes) -> PinRecord:
+    try:
+        return PinRecord(**orjson.loads(data))
+    except (orjson.JSONDecodeError, TypeError) as error:
+        failure = FormatError(f"pin '{name}' cannot be read: {error}", hint="remove the file")
+        failure.kind = ErrorKind.CORRUPT
+        raise failure from error

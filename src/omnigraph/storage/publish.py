@@ -1,0 +1,207 @@
+"""The commit protocol: many tables become visible together, or none does.
+
+`publish` runs inside the exclusive window of its branch (see `write`), on a head that was
+re-read there. Each step is durable before the next one starts, and a failpoint names each gap.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from omnigraph.base.failpoints import failpoint, register
+from omnigraph.base.ids import BranchName, OperationId, TableKey
+from omnigraph.storage import layout
+from omnigraph.storage.kernel import Kernel
+from omnigraph.storage.locks import HeldLock
+from omnigraph.storage.manifest import Head, State, finish_publish, stage_publish
+from omnigraph.storage.records import Changes, Commit
+from omnigraph.storage.sidecar import Sidecar, SidecarTable, delete_sidecar, write_sidecar
+from omnigraph.storage.tables.commit import commit_staged
+from omnigraph.storage.tables.failures import CommitRaceError
+from omnigraph.storage.tables.handle import Handle
+from omnigraph.storage.tables.stage import Staged
+
+AFTER_STAGING = register(
+    "publish.after_staging", "all files are staged; the sidecar is not written"
+)
+AFTER_SIDECAR = register("publish.after_sidecar", "the sidecar is written; no table has moved")
+BETWEEN_TABLES = register("publish.between_tables", "some tables have moved, others have not")
+AFTER_TABLES = register("publish.after_tables", "all tables have moved; none is synced")
+AFTER_TABLE_SYNC = register("publish.after_table_sync", "all tables are durable; nothing is public")
+AFTER_PUBLISH = register("publish.after_publish", "the commit is visible but not yet durable")
+AFTER_MANIFEST_SYNC = register(
+    "publish.after_manifest_sync", "the commit is durable; contract files are not in place"
+)
+AFTER_FILES = register("publish.after_files", "contract files are in place; the sidecar remains")
+AFTER_SIDECAR_DELETE = register(
+    "publish.after_sidecar_delete", "the sidecar is gone; the caller has no answer yet"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TableMove:
+    """One table's staged transaction and the version it goes on top of."""
+
+    key: TableKey
+    staged: Staged
+    pin: int
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """Everything one publish is going to do."""
+
+    operation_id: OperationId
+    branch: BranchName
+    writer_kind: str
+    commit: Commit
+    changes: Changes
+    moves: tuple[TableMove, ...]
+    adopted: pa.Table | None = None
+    adopted_from: BranchName | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    created: tuple[Handle, ...] = ()
+    """Datasets created for this commit, not yet known to be on disk."""
+
+
+def publish(kernel: Kernel, head: Head, intent: Intent, lock: HeldLock) -> Head:
+    """Make every touched table visible at once, or none; return the new head.
+
+    Raises:
+        CommitRaceError: a table or the head was moved by someone who should not have been
+            there; nothing became visible and the sidecar tells recovery what to undo.
+    """
+    staged_head, state = stage_publish(
+        kernel, head, [(intent.commit, intent.changes)], intent.adopted
+    )
+    stage_files(kernel, intent.operation_id, intent.files)
+    failpoint(AFTER_STAGING)
+    _sync_staged(kernel, intent, staged_head)
+    lock.check()
+    sidecar = write_sidecar_for(kernel, intent, lock)
+    failpoint(AFTER_SIDECAR)
+    handles = _commit_tables(kernel, intent.moves, lock)
+    failpoint(AFTER_TABLES)
+    sync_versions(kernel, handles)
+    failpoint(AFTER_TABLE_SYNC)
+    lock.check()
+    after = swap_head(kernel, head, staged_head, state)
+    failpoint(AFTER_PUBLISH)
+    sync_versions(kernel, [after.handle])
+    failpoint(AFTER_MANIFEST_SYNC)
+    promote_files(kernel, intent.operation_id, intent.changes.files)
+    failpoint(AFTER_FILES)
+    delete_sidecar(kernel.objects, sidecar)
+    failpoint(AFTER_SIDECAR_DELETE)
+    return after
+
+
+def swap_head(kernel: Kernel, head: Head, staged: Staged, after: State) -> Head:
+    """Swap the head row: the only visible moment of a commit."""
+    try:
+        return finish_publish(kernel, head, staged, after)
+    except CommitRaceError:
+        kernel.counters.add("publish_races")
+        raise
+
+
+def write_sidecar_for(kernel: Kernel, intent: Intent, lock: HeldLock) -> Sidecar:
+    """Write down what is about to happen, in the sidecar and in every transaction."""
+    mark = {
+        "omnigraph:operation_id": intent.operation_id,
+        "omnigraph:branch": intent.branch,
+        "omnigraph:epoch": str(lock.epoch),
+    }
+    for move in intent.moves:
+        move.staged.sign(mark)
+    sidecar = Sidecar(
+        intent.operation_id,
+        intent.branch,
+        intent.writer_kind,
+        intent.commit.actor,
+        kernel.clock.now_us(),
+        tuple(
+            SidecarTable(
+                move.key,
+                move.staged.base.location,
+                move.staged.base.branch,
+                move.pin,
+                move.pin + 1,
+                move.staged.uuid,
+            )
+            for move in intent.moves
+        ),
+        intent.commit,
+        intent.changes,
+        intent.commit.merged_parent,
+        intent.adopted_from,
+        lock.epoch,
+    )
+    write_sidecar(kernel.objects, sidecar)
+    return sidecar
+
+
+def _commit_tables(kernel: Kernel, moves: tuple[TableMove, ...], lock: HeldLock) -> list[Handle]:
+    """Move every table by one version; in parallel, because each mostly waits."""
+
+    def move_one(move: TableMove) -> Handle:
+        lock.check()
+        handle = commit_staged(kernel.tables, move.staged, move.pin)
+        failpoint(BETWEEN_TABLES)
+        return handle
+
+    if len(moves) < 2:
+        return [move_one(move) for move in moves]
+    with ThreadPoolExecutor(min(len(moves), 8), "omnigraph-commit") as pool:
+        return list(pool.map(move_one, moves))
+
+
+def _sync_staged(kernel: Kernel, intent: Intent, staged_head: Staged) -> None:
+    """First barrier: nothing that a later step names may be lost."""
+    files = [name for move in intent.moves for name in move.staged.files]
+    files += staged_head.files
+    files += [layout.staging(intent.operation_id, name) for name in sorted(intent.files)]
+    sync(kernel, files)
+    sync_versions(kernel, intent.created)
+
+
+def sync(kernel: Kernel, files: Iterable[str]) -> None:
+    """Force files and the directories that name them to the disk."""
+    listed = list(files)
+    kernel.objects.sync_files(listed)
+    kernel.objects.sync_dirs(name.rpartition("/")[0] for name in listed)
+
+
+def sync_versions(kernel: Kernel, handles: Iterable[Handle]) -> None:
+    """Force the manifests of freshly committed versions to the disk."""
+    sync(
+        kernel,
+        [layout.version_file(part.location, part.branch, part.version) for part in handles],
+    )
+
+
+def digest(content: bytes) -> str:
+    """Return what the head row states about a contract file."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def stage_files(kernel: Kernel, operation: OperationId, files: Mapping[str, bytes]) -> None:
+    """Put new contract files beside the graph until their commit is visible."""
+    for name, content in sorted(files.items()):
+        kernel.objects.put(layout.staging(operation, name), content)
+
+
+def promote_files(kernel: Kernel, operation: OperationId, names: Iterable[str]) -> None:
+    """Put staged contract files in place; safe to repeat."""
+    listed = sorted(names)
+    for name in listed:
+        content = kernel.objects.find(layout.staging(operation, name))
+        if content is not None:
+            kernel.objects.put(name, content)
+    if listed:
+        kernel.objects.delete_prefix(layout.staging(operation))

@@ -1,0 +1,124 @@
+"""The values that manifest rows and sidecars are made of.
+
+Plain data with its JSON forms; nothing here reads or writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from omnigraph.base.ids import BranchName, CommitId, TableKey
+
+Kind = Literal["logical", "maintenance"]
+RECOVERY_ACTOR = "omnigraph:recovery"
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """One table as a snapshot sees it: where its rows are, and how many."""
+
+    key: TableKey
+    location: str
+    version: int
+    branch: str | None
+    """The Lance branch that holds this version; None is the dataset's main lineage."""
+    row_count: int
+
+    def as_list(self) -> list[Any]:
+        """Return the form stated in the head row."""
+        return [self.version, self.branch, self.row_count, self.location]
+
+    @classmethod
+    def from_list(cls, key: str, stated: Sequence[Any]) -> TableVersion:
+        """Read the form stated in the head row."""
+        version, branch, row_count, location = stated
+        return cls(TableKey(key), location, version, branch, row_count)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One point in a branch's history."""
+
+    id: CommitId
+    sequence: int
+    branch: BranchName
+    manifest_version: int
+    parent: CommitId | None
+    merged_parent: CommitId | None
+    created_at_us: int
+    actor: str | None
+    kind: Kind
+    logical_id: CommitId
+    """The newest commit up to here that changed what the graph means."""
+    tables: tuple[TableKey, ...] = ()
+    idempotency_key: str | None = None
+    request_hash: str | None = None
+    result: object = None
+    recovery: Mapping[str, Any] | None = None
+    """For a commit by recovery: what was healed and how."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the commit as stored in rows and sidecars."""
+        return {
+            "id": self.id,
+            "sequence": self.sequence,
+            "branch": self.branch,
+            "manifest_version": self.manifest_version,
+            "parent": self.parent,
+            "merged_parent": self.merged_parent,
+            "created_at_us": self.created_at_us,
+            "actor": self.actor,
+            "kind": self.kind,
+            "logical_id": self.logical_id,
+            "tables": list(self.tables),
+            "idempotency_key": self.idempotency_key,
+            "request_hash": self.request_hash,
+            "result": self.result,
+            "recovery": None if self.recovery is None else dict(self.recovery),
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Commit:
+        """Read a commit back."""
+        known = {**stored, "tables": tuple(stored.get("tables") or ())}
+        return cls(**known)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What one commit does to the set of tables and contract files."""
+
+    versions: tuple[TableVersion, ...] = ()
+    registered: tuple[TableVersion, ...] = ()
+    """Tables that become part of the graph with this commit, at their first version."""
+    dropped: tuple[TableKey, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Contract files replaced by this commit: name to digest of the new content."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the commit would change nothing."""
+        return not (self.versions or self.registered or self.dropped or self.files)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the changes as stored in sidecars."""
+        return {
+            "versions": {table.key: table.as_list() for table in self.versions},
+            "registered": {table.key: table.as_list() for table in self.registered},
+            "dropped": list(self.dropped),
+            "files": dict(self.files),
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Changes:
+        """Read changes back."""
+        return cls(
+            tuple(TableVersion.from_list(key, value) for key, value in stored["versions"].items()),
+            tuple(
+                TableVersion.from_list(key, value) for key, value in stored["registered"].items()
+            ),
+            tuple(stored["dropped"]),
+            stored["files"],
+        )

@@ -1,0 +1,505 @@
+"""Healing: what a writer left half done becomes whole or undone, exactly once.
+
+Works only inside the exclusive window of the branch, so whoever left a sidecar is gone. The
+decision rests on evidence (transaction uuids, commit ids), never on guesses; a decision that
+was carried out is itself a commit whose id follows from the operation, so carrying it out twice
+is impossible. See `docs/storage.md` for the table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from ulid import ULID
+
+from omnigraph.base.failpoints import failpoint, register
+from omnigraph.base.ids import BranchName, CommitId, OperationId
+from omnigraph.errors import ConflictError, ErrorKind, FormatError
+from omnigraph.storage import layout
+from omnigraph.storage.kernel import Kernel
+from omnigraph.storage.locks import HeldLock, branch_lock_name
+from omnigraph.storage.manifest import Head, find_commit, stage_publish
+from omnigraph.storage.projections import adopted_rows
+from omnigraph.storage.publish import promote_files, swap_head, sync, sync_versions
+from omnigraph.storage.records import RECOVERY_ACTOR, Changes, Commit, Kind, TableVersion
+from omnigraph.storage.sidecar import Sidecar, SidecarTable, delete_sidecar, list_sidecars
+from omnigraph.storage.snapshot import BranchNotFoundError, Heads
+from omnigraph.storage.tables.commit import restore, transaction_facts, transaction_uuid
+from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError
+from omnigraph.storage.tables.fork import list_branches
+from omnigraph.storage.tables.handle import Handle
+
+log = logging.getLogger(__name__)
+
+BEFORE_RESTORE = register("recovery.before_restore", "decided to roll back; no table restored")
+BETWEEN_RESTORES = register("recovery.between_restores", "some tables restored, others not")
+BEFORE_PUBLISH = register("recovery.before_publish", "tables are as decided; not published")
+AFTER_PUBLISH = register("recovery.after_publish", "the outcome is visible; the sidecar remains")
+AFTER_QUARANTINE = register(
+    "recovery.after_quarantine", "a torn version was set aside; nothing else was done"
+)
+
+_LOOSE_KINDS = ("SchemaApply", "EnsureIndices", "Optimize", "BranchMerge")
+_PHYSICAL_OPERATIONS = ("Rewrite", "BaseOperation", "CreateIndex")
+
+
+class Evidence(Enum):
+    """What one table of a sidecar shows."""
+
+    NO_MOVEMENT = "no movement"
+    ROLLED_PAST = "moved as intended"
+    UNEXPECTED = "moved, but not as intended"
+
+
+class RecoveryError(FormatError):
+    """A table is behind the version the graph points at; nothing is changed, look at it."""
+
+    kind = ErrorKind.CORRUPT
+
+
+class DriftError(ConflictError):
+    """A table was moved by something that is not this program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One table of a sidecar, examined."""
+
+    table: SidecarTable
+    placed: TableVersion | None
+    """The graph's entry if it points at this very lineage; None for unpublished forks."""
+    pin: int
+    newest: int
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """One healed sidecar."""
+
+    operation_id: OperationId
+    branch: BranchName
+    outcome: str
+
+
+def recover_branch(
+    kernel: Kernel, heads: Heads, branch: BranchName, lock: HeldLock, *, full: bool = True
+) -> list[Recovered]:
+    """Heal every sidecar of a branch, oldest first; the caller holds the branch's lock.
+
+    Without `full`, what would have to be rolled back is left for later.
+    """
+    done = []
+    for sidecar in list_sidecars(kernel.objects):
+        if sidecar.branch == branch:
+            outcome = _recover_one(kernel, heads, sidecar, lock, full=full)
+            if outcome is not None:
+                done.append(outcome)
+    return done
+
+
+def sweep(kernel: Kernel, heads: Heads, *, full: bool) -> list[Recovered]:
+    """Heal what can be healed now: a branch whose lock is busy has a live writer and is skipped."""
+    pending = list_sidecars(kernel.objects)
+    if not pending:
+        return []
+    _report_age(kernel, pending)
+    live = list_branches(kernel.objects, layout.MANIFEST)
+    done = []
+    for branch in dict.fromkeys(sidecar.branch for sidecar in pending):
+        exists = branch == layout.MAIN or branch in live
+        with kernel.locks.try_hold(branch_lock_name(branch), "recovery") as lock:
+            if lock is None:
+                continue
+            if exists:
+                done += recover_branch(kernel, heads, branch, lock, full=full)
+                continue
+        if not exists:
+            done += _discard_orphans(kernel, heads, branch)
+    return done
+
+
+def heal_drift(kernel: Kernel, heads: Heads, head: Head, table: TableVersion) -> Head:
+    """Undo what a dead operation of ours committed without leaving a sidecar.
+
+    Raises:
+        DriftError: something else moved the table; only an operator can tell what it meant.
+    """
+    newest = _newest_readable(kernel, table.location, table.branch, table.version)
+    for version in range(table.version + 1, newest + 1):
+        handle = kernel.tables.reopen(table.location, table.branch, version)
+        _, properties = transaction_facts(handle)
+        if "omnigraph:operation_id" not in properties:
+            raise DriftError(
+                f"{table.key} is at version {newest}, but the graph points at {table.version}, "
+                "and no sidecar explains it",
+                hint="something wrote to the dataset directly; run repair",
+            )
+    operation = kernel.new_operation_id()
+    restored = _restored(kernel, table)
+    changes = Changes(versions=(restored,))
+    outcomes = [_outcome(table.key, newest, table.version)]
+    audit = _audit(kernel, head, operation, "RolledBack", "Mutation", None, outcomes)
+    return _publish_steps(kernel, heads, head, [(_place(head, audit, changes), changes)], None)
+
+
+def read_head_healing(kernel: Kernel, heads: Heads, branch: BranchName) -> Head:
+    """Return the head, setting aside a torn newest manifest.
+
+    Only called while a sidecar of the branch exists: it is deleted after the last barrier, so
+    whatever cannot be read beside it was never acknowledged.
+    """
+    while True:
+        try:
+            return heads.current(branch)
+        except DamagedError:
+            newest = _newest_file(kernel, layout.MANIFEST, layout.lance_branch(branch))
+            if newest is None or newest <= 1:
+                raise
+            _quarantine(kernel, layout.MANIFEST, layout.lance_branch(branch), newest)
+            heads.forget(branch)
+
+
+def _recover_one(
+    kernel: Kernel, heads: Heads, sidecar: Sidecar, lock: HeldLock, *, full: bool
+) -> Recovered | None:
+    lock.check()
+    head = read_head_healing(kernel, heads, sidecar.branch)
+    if find_commit(head.handle, _recovery_id(sidecar.operation_id)) is not None:
+        return _settle(kernel, sidecar, head, "AlreadyRecovered")
+    if sidecar.commit is not None and find_commit(head.handle, sidecar.commit.id) is not None:
+        sync_versions(kernel, [head.handle])
+        _publish_outcome(kernel, heads, head, sidecar, "RolledForward", Changes(), [])
+        return _settle(kernel, sidecar, head, "RolledForward", published=True)
+    findings = [_examine(kernel, head, table, sidecar.writer_kind) for table in sidecar.tables]
+    shown = {finding.evidence for finding in findings}
+    if findings and shown == {Evidence.ROLLED_PAST}:
+        return _roll_forward(kernel, heads, head, sidecar, findings)
+    if sidecar.commit is None and _is_stale(findings):
+        outcomes = [_outcome(f.table.table_key, f.table.expected_version, f.pin) for f in findings]
+        _publish_outcome(kernel, heads, head, sidecar, "RolledForward", Changes(), outcomes)
+        return _settle(kernel, sidecar, head, "RolledForward", published=True)
+    if not full:
+        kernel.counters.add("deferred_sidecars")
+        log.warning("sidecar %s needs a roll-back; left for the next writer", sidecar.name)
+        return None
+    return _roll_back(kernel, heads, head, sidecar, findings)
+
+
+def _is_stale(findings: Sequence[Finding]) -> bool:
+    """Whether everything was published before the sidecar could be deleted."""
+    unmoved = all(finding.evidence is Evidence.NO_MOVEMENT for finding in findings)
+    return unmoved and any(f.pin > f.table.expected_version for f in findings)
+
+
+def _examine(kernel: Kernel, head: Head, table: SidecarTable, writer_kind: str) -> Finding:
+    entry = head.tables.get(table.table_key)
+    placed = (
+        entry
+        if entry is not None
+        and (entry.location, entry.branch) == (table.location, table.table_branch)
+        else None
+    )
+    pin = placed.version if placed is not None else table.expected_version
+    newest = _newest_readable(kernel, table.location, table.table_branch, pin)
+    if newest < pin:
+        raise RecoveryError(
+            f"{table.table_key} has no version {pin}, which the graph points at",
+            hint="restore the dataset from a backup; run `omnigraph verify`",
+        )
+    if newest == pin:
+        return Finding(table, placed, pin, newest, Evidence.NO_MOVEMENT)
+    intended = table.expected_version == pin and _is_intended(kernel, table, writer_kind, newest)
+    evidence = Evidence.ROLLED_PAST if intended else Evidence.UNEXPECTED
+    return Finding(table, placed, pin, newest, evidence)
+
+
+def _is_intended(kernel: Kernel, table: SidecarTable, writer_kind: str, newest: int) -> bool:
+    if table.tx_uuid is not None:
+        if newest != table.post_commit_pin:
+            return False
+        handle = kernel.tables.reopen(table.location, table.table_branch, newest)
+        return transaction_uuid(handle) == table.tx_uuid
+    if table.confirmed_version is not None:
+        return newest == table.confirmed_version
+    if writer_kind == "Optimize":
+        moved = range(table.expected_version + 1, newest + 1)
+        return all(
+            transaction_facts(kernel.tables.reopen(table.location, table.table_branch, version))[0]
+            in _PHYSICAL_OPERATIONS
+            for version in moved
+        )
+    return writer_kind in _LOOSE_KINDS or newest == table.post_commit_pin
+
+
+def _roll_forward(
+    kernel: Kernel, heads: Heads, head: Head, sidecar: Sidecar, findings: Sequence[Finding]
+) -> Recovered:
+    """Publish exactly the commit that was intended, and the audit beside it."""
+    outcomes = [_outcome(f.table.table_key, f.pin, f.newest) for f in findings]
+    moved = tuple(_moved_version(kernel, finding) for finding in findings)
+    if sidecar.commit is None:
+        changes = Changes(versions=moved)
+        _publish_outcome(
+            kernel, heads, head, sidecar, "RolledForward", changes, outcomes, kind="logical"
+        )
+        return _settle(kernel, sidecar, head, "RolledForward", published=True)
+    changes = sidecar.changes
+    if any(finding.table.tx_uuid is None for finding in findings):  # compaction: as it landed
+        changes = replace(changes, versions=moved)
+    sync_versions(kernel, _handles(kernel, findings))
+    intended = _place(head, sidecar.commit, changes)
+    audit = _audit(
+        kernel,
+        head,
+        sidecar.operation_id,
+        "RolledForward",
+        sidecar.writer_kind,
+        sidecar.actor_id,
+        outcomes,
+    )
+    follow_up = replace(
+        audit,
+        sequence=intended.sequence + 1,
+        parent=intended.id,
+        manifest_version=intended.manifest_version,
+        logical_id=intended.logical_id,
+    )
+    steps = [(intended, changes), (follow_up, Changes())]
+    adopted = sidecar.adopted_from
+    _publish_steps(kernel, heads, head, steps, adopted)
+    return _settle(kernel, sidecar, head, "RolledForward", published=True)
+
+
+def _roll_back(
+    kernel: Kernel, heads: Heads, head: Head, sidecar: Sidecar, findings: Sequence[Finding]
+) -> Recovered:
+    """Restore every table of the sidecar, moved or not, and publish that.
+
+    Restoring an unmoved table fences it: if the dead writer wakes up, its transaction is
+    refused.
+    """
+    failpoint(BEFORE_RESTORE)
+    restored = []
+    for finding in findings:
+        if finding.placed is not None:
+            restored.append(_restored(kernel, finding.placed))
+            failpoint(BETWEEN_RESTORES)
+    outcomes = [_outcome(f.table.table_key, f.newest, f.pin) for f in findings]
+    changes = Changes(versions=tuple(restored))
+    _publish_outcome(kernel, heads, head, sidecar, "RolledBack", changes, outcomes)
+    return _settle(kernel, sidecar, head, "RolledBack")
+
+
+def _settle(
+    kernel: Kernel, sidecar: Sidecar, head: Head, outcome: str, *, published: bool = False
+) -> Recovered:
+    """Finish the files of a published commit, drop those of an undone one, end the sidecar."""
+    failpoint(AFTER_PUBLISH)
+    commit = sidecar.commit
+    if commit is not None and sidecar.changes.files:
+        if published or find_commit(head.handle, commit.id) is not None:
+            promote_files(kernel, sidecar.operation_id, sidecar.changes.files)
+        else:
+            kernel.objects.delete_prefix(layout.staging(sidecar.operation_id))
+    delete_sidecar(kernel.objects, sidecar)
+    kernel.counters.add("recoveries")
+    log.info("recovered %s on '%s': %s", sidecar.operation_id, sidecar.branch, outcome)
+    return Recovered(sidecar.operation_id, sidecar.branch, outcome)
+
+
+def _publish_outcome(
+    kernel: Kernel,
+    heads: Heads,
+    head: Head,
+    sidecar: Sidecar,
+    outcome: str,
+    changes: Changes,
+    outcomes: list[dict[str, Any]],
+    *,
+    kind: Kind = "maintenance",
+) -> Head:
+    audit = _audit(
+        kernel,
+        head,
+        sidecar.operation_id,
+        outcome,
+        sidecar.writer_kind,
+        sidecar.actor_id,
+        outcomes,
+    )
+    if kind == "logical":
+        merged = sidecar.merge_source_commit_id
+        audit = replace(
+            audit,
+            kind=kind,
+            logical_id=audit.id,
+            merged_parent=None if merged is None else CommitId(merged),
+        )
+    return _publish_steps(kernel, heads, head, [(_place(head, audit, changes), changes)], None)
+
+
+def _publish_steps(
+    kernel: Kernel,
+    heads: Heads,
+    head: Head,
+    steps: list[tuple[Commit, Changes]],
+    adopted_from: BranchName | None,
+) -> Head:
+    adopted = None
+    if adopted_from is not None:
+        adopted = adopted_rows(heads, head, adopted_from)
+    staged, state = stage_publish(kernel, head, steps, adopted)
+    sync(kernel, staged.files)
+    failpoint(BEFORE_PUBLISH)
+    after = swap_head(kernel, head, staged, state)
+    sync_versions(kernel, [after.handle])
+    heads.remember(after)
+    return after
+
+
+def _place(head: Head, commit: Commit, changes: Changes) -> Commit:
+    """Put a commit on top of a head; for an untouched head this changes nothing."""
+    touched = (*changes.versions, *changes.registered)
+    return replace(
+        commit,
+        sequence=head.sequence + 1,
+        parent=head.commit_id,
+        manifest_version=head.manifest_version + 1,
+        tables=tuple(sorted({table.key for table in touched} | set(changes.dropped))),
+    )
+
+
+def _audit(
+    kernel: Kernel,
+    head: Head,
+    operation: OperationId,
+    outcome: str,
+    writer_kind: str,
+    for_actor: str | None,
+    outcomes: list[dict[str, Any]],
+) -> Commit:
+    """Return the recovery's own commit; its id follows from the operation it healed."""
+    return Commit(
+        _recovery_id(operation),
+        head.sequence + 1,
+        head.branch,
+        head.manifest_version + 1,
+        head.commit_id,
+        None,
+        kernel.clock.now_us(),
+        RECOVERY_ACTOR,
+        "maintenance",
+        head.logical_id,
+        recovery={
+            "recovery_kind": outcome,
+            "recovery_for_actor": for_actor,
+            "operation_id": operation,
+            "sidecar_writer_kind": writer_kind,
+            "per_table_outcomes": outcomes,
+        },
+    )
+
+
+def _recovery_id(operation: OperationId) -> CommitId:
+    """Return the id of the commit that records how an operation was healed."""
+    value = int(ULID.from_str(operation))
+    noise = int.from_bytes(hashlib.sha256(operation.encode()).digest()[:10])
+    return CommitId(str(ULID.from_int((value >> 80 << 80) | noise)))
+
+
+def _outcome(key: str, from_version: int, to_version: int) -> dict[str, Any]:
+    return {"table_key": key, "from_version": from_version, "to_version": to_version}
+
+
+def _restored(kernel: Kernel, table: TableVersion) -> TableVersion:
+    handle = restore(kernel.tables, table.location, table.branch, table.version)
+    sync_versions(kernel, [handle])
+    return replace(table, version=handle.version)
+
+
+def _moved_version(kernel: Kernel, finding: Finding) -> TableVersion:
+    table = finding.table
+    handle = kernel.tables.reopen(table.location, table.table_branch, finding.newest)
+    return TableVersion(
+        table.table_key, table.location, finding.newest, table.table_branch, handle.row_count
+    )
+
+
+def _handles(kernel: Kernel, findings: Sequence[Finding]) -> list[Handle]:
+    return [
+        kernel.tables.reopen(f.table.location, f.table.table_branch, f.newest) for f in findings
+    ]
+
+
+def _newest_readable(kernel: Kernel, location: str, branch: str | None, pin: int) -> int:
+    """Return the newest version at or after `pin`, setting aside torn ones; -1 if none."""
+    if not kernel.tables.version_exists(location, branch, pin):
+        return -1
+    newest = pin
+    while kernel.tables.next_exists(location, branch, newest):
+        newest += 1
+    while newest > pin:
+        try:
+            kernel.tables.reopen(location, branch, newest)
+            return newest
+        except (DamagedError, SnapshotExpiredError):
+            _quarantine(kernel, location, branch, newest)
+            newest -= 1
+    return newest
+
+
+def _newest_file(kernel: Kernel, location: str, branch: str | None) -> int | None:
+    folder = f"{layout.lineage(location, branch)}/{layout.VERSIONS_DIR}"
+    versions = [
+        version
+        for info in kernel.objects.list(folder)
+        if (version := layout.version_of_file(info.name)) is not None
+    ]
+    return max(versions, default=None)
+
+
+def _quarantine(kernel: Kernel, location: str, branch: str | None, version: int) -> None:
+    """Set a torn manifest aside under a name Lance does not read; nothing is lost with it."""
+    name = layout.version_file(location, branch, version)
+    kernel.objects.rename(name, f"{name}.torn")
+    kernel.counters.add("quarantined_versions")
+    log.warning("set aside the torn version '%s'; it was never acknowledged", name)
+    failpoint(AFTER_QUARANTINE)
+
+
+def _discard_orphans(kernel: Kernel, heads: Heads, branch: BranchName) -> list[Recovered]:
+    """Settle sidecars of a branch that was deleted: nothing of it can be published."""
+    done = []
+    with kernel.locks.try_hold(branch_lock_name(layout.MAIN), "recovery") as lock:
+        if lock is None:
+            return []
+        for sidecar in list_sidecars(kernel.objects):
+            if sidecar.branch != branch:
+                continue
+            head = heads.current(layout.MAIN)
+            if find_commit(head.handle, _recovery_id(sidecar.operation_id)) is None:
+                _publish_outcome(
+                    kernel, heads, head, sidecar, "OrphanedBranchDiscarded", Changes(), []
+                )
+            done.append(_settle(kernel, sidecar, head, "OrphanedBranchDiscarded"))
+    return done
+
+
+def _report_age(kernel: Kernel, pending: Sequence[Sidecar]) -> None:
+    oldest = min(sidecar.started_at_us for sidecar in pending)
+    kernel.counters.set("pending_sidecars", len(pending))
+    kernel.counters.set("oldest_sidecar_age_s", (kernel.clock.now_us() - oldest) // 1_000_000)
+
+
+def require_branch(kernel: Kernel, branch: BranchName) -> None:
+    """Refuse a branch that does not exist."""
+    if branch != layout.MAIN and not kernel.objects.exists(
+        layout.branch_ref(layout.MANIFEST, branch)
+    ):
+        raise BranchNotFoundError(branch)

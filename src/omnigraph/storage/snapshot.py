@@ -1,0 +1,156 @@
+"""Snapshots: one immutable view of every table, and the heads they are taken from.
+
+`Heads` keeps the newest known head of each branch warm and asks one flat question before using
+it: was a newer version committed? A snapshot never changes and never looks at the head again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from omnigraph.base.ids import BranchName, CommitId, TableKey
+from omnigraph.errors import NotFoundError
+from omnigraph.storage import layout
+from omnigraph.storage.kernel import Kernel
+from omnigraph.storage.manifest import Head, read_head
+from omnigraph.storage.pins import Pin, create_pin
+from omnigraph.storage.records import TableVersion
+from omnigraph.storage.tables.handle import Handle
+from omnigraph.storage.tables.scan import Reader
+
+
+class BranchNotFoundError(NotFoundError):
+    """There is no branch of that name."""
+
+    def __init__(self, branch: str) -> None:
+        self.branch = branch
+        super().__init__(f"branch '{branch}' does not exist", hint="list the branches")
+
+
+class TableNotFoundError(NotFoundError):
+    """The snapshot has no table of that key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Every table of the graph at one commit."""
+
+    kernel: Kernel = field(repr=False, compare=False)
+    branch: BranchName
+    commit_id: CommitId
+    logical_commit_id: CommitId
+    sequence: int
+    manifest_version: int
+    tables: Mapping[TableKey, TableVersion]
+    files: Mapping[str, str]
+    incarnation: str = ""
+
+    def table(self, key: str) -> TableVersion:
+        """Return where the rows of a table are."""
+        found = self.tables.get(TableKey(key))
+        if found is None:
+            raise TableNotFoundError(
+                f"there is no table '{key}' at commit {self.commit_id}",
+                hint=f"the tables are {', '.join(self.tables) or 'none'}",
+            )
+        return found
+
+    def open(self, key: str) -> Reader:
+        """Return a reader of one table, at exactly this snapshot's version."""
+        return Reader(self.handle(key))
+
+    def handle(self, key: str) -> Handle:
+        """Return the dataset of one table, for staging writes on top of it."""
+        table = self.table(key)
+        return self.kernel.tables.open(table.location, table.branch, table.version)
+
+    def pin(self, ttl_s: float = 3600.0) -> Pin:
+        """Keep this snapshot readable, whatever is cleaned or deleted, until released."""
+        return create_pin(
+            self.kernel.objects,
+            self.kernel.clock,
+            self.kernel.ulids,
+            branch=self.branch,
+            commit_id=self.commit_id,
+            tables={key: table.as_list() for key, table in self.tables.items()},
+            ttl_s=ttl_s,
+        )
+
+
+def snapshot_of(kernel: Kernel, head: Head) -> Snapshot:
+    """Return the snapshot a head states."""
+    return Snapshot(
+        kernel,
+        head.branch,
+        head.commit_id,
+        head.logical_id,
+        head.sequence,
+        head.manifest_version,
+        head.tables,
+        head.files,
+        head.incarnation,
+    )
+
+
+class Heads:
+    """The newest known head of every branch in use."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._lock = threading.Lock()
+        self._known: dict[BranchName, Head] = {}
+
+    def current(self, branch: BranchName) -> Head:
+        """Return the head as of now: a few existence tests if nobody moved it.
+
+        Raises:
+            BranchNotFoundError: the branch does not exist.
+        """
+        incarnation = self._incarnation(branch)
+        with self._lock:
+            known = self._known.get(branch)
+        if known is not None and known.incarnation == incarnation and self._is_newest(known):
+            return known
+        return self._read(branch, incarnation)
+
+    def reread(self, branch: BranchName) -> Head:
+        """Return the head read from disk, whatever is known."""
+        return self._read(branch, self._incarnation(branch))
+
+    def remember(self, head: Head) -> None:
+        """Take over a head this process has just published."""
+        with self._lock:
+            self._known[head.branch] = head
+
+    def forget(self, branch: BranchName) -> None:
+        """Drop what is known of a branch."""
+        with self._lock:
+            self._known.pop(branch, None)
+
+    def _read(self, branch: BranchName, incarnation: str) -> Head:
+        head = replace(read_head(self._kernel, branch), branch=branch, incarnation=incarnation)
+        self.remember(head)
+        return head
+
+    def _incarnation(self, branch: BranchName) -> str:
+        if branch == layout.MAIN:
+            return ""
+        ref = self._kernel.objects.info(layout.branch_ref(layout.MANIFEST, branch))
+        if ref is None:
+            self.forget(branch)
+            raise BranchNotFoundError(branch)
+        return ref.tag
+
+    def _is_newest(self, head: Head) -> bool:
+        """A version that still exists, with none after it, is the newest one.
+
+        The first test matters to a process that slept through a cleanup: then the *next*
+        version may be gone too.
+        """
+        tables, branch = self._kernel.tables, layout.lance_branch(head.branch)
+        version = head.manifest_version
+        return not tables.next_exists(layout.MANIFEST, branch, version) and tables.version_exists(
+            layout.MANIFEST, branch, version
+        )

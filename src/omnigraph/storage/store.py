@@ -1,0 +1,217 @@
+"""`GraphStore`: the storage kernel as the engine sees it.
+
+Porcelain over the rooms below: each method is a few lines. Thread-safe. Do not `fork` a
+process that has an open store; start children with spawn or forkserver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from omnigraph.base.clock import SYSTEM_CLOCK, Clock
+from omnigraph.base.ids import BranchName
+from omnigraph.base.uri import parse_uri
+from omnigraph.errors import DeniedError, NotFoundError, StorageError
+from omnigraph.storage import layout
+from omnigraph.storage.branches import BranchInfo, create_branch, list_infos, remove_branch
+from omnigraph.storage.counters import Counters
+from omnigraph.storage.create import TableSpec, create_graph
+from omnigraph.storage.history import (
+    CommitNotFoundError,
+    RecentKeys,
+    commit_at_version,
+    line_commit,
+    snapshot_at,
+)
+from omnigraph.storage.kernel import Kernel, build_kernel
+from omnigraph.storage.locks import Holder
+from omnigraph.storage.manifest import read_commits
+from omnigraph.storage.options import DEFAULTS, StorageOptions
+from omnigraph.storage.projections import reconcile
+from omnigraph.storage.publish import digest
+from omnigraph.storage.records import Commit, Kind
+from omnigraph.storage.recovery import Recovered, sweep
+from omnigraph.storage.snapshot import Heads, Snapshot, snapshot_of
+from omnigraph.storage.write import WriteSession
+
+
+class ReadOnlyError(DeniedError):
+    """The store was opened for reading only."""
+
+
+class GraphStore:
+    """One open graph."""
+
+    def __init__(self, kernel: Kernel, *, read_only: bool) -> None:
+        self.kernel = kernel
+        self.read_only = read_only
+        self.branches = Branches(self)
+        self._heads = Heads(kernel)
+        self._recent = RecentKeys(kernel)
+
+    @property
+    def counters(self) -> Counters:
+        """Return what was counted since opening."""
+        return self.kernel.counters
+
+    def snapshot(self, branch: str = layout.MAIN) -> Snapshot:
+        """Return the current state of a branch, as one immutable value."""
+        return snapshot_of(self.kernel, self._heads.current(BranchName(branch)))
+
+    def snapshot_at(
+        self, *, commit_id: str | None = None, version: int | None = None, branch: str = layout.MAIN
+    ) -> Snapshot:
+        """Return a past state: by commit id on any branch, or by manifest version of `branch`."""
+        if commit_id is None:
+            head = self._heads.current(BranchName(branch))
+            return snapshot_at(
+                self.kernel,
+                head,
+                commit_at_version(head, head.manifest_version if version is None else version),
+            )
+        for name in self._branch_order(BranchName(branch)):
+            head = self._heads.current(name)
+            found = line_commit(head, commit_id)
+            if found is not None:
+                return snapshot_at(self.kernel, head, found)
+        raise CommitNotFoundError(commit_id)
+
+    def commits(self, branch: str = layout.MAIN) -> list[Commit]:
+        """Return the commits of a branch, oldest first."""
+        return read_commits(self._heads.current(BranchName(branch)).handle)
+
+    def begin(
+        self,
+        branch: str = layout.MAIN,
+        actor: str | None = None,
+        kind: Kind = "logical",
+        *,
+        writer_kind: str = "Mutation",
+    ) -> WriteSession:
+        """Start a write on top of the branch's current state."""
+        self._require_writable()
+        name = layout.parse_branch(branch, operation="write")
+        sweep(self.kernel, self._heads, full=False)
+        base = snapshot_of(self.kernel, self._heads.current(name))
+        return WriteSession(self.kernel, self._heads, self._recent, base, actor, kind, writer_kind)
+
+    def recover(self) -> list[Recovered]:
+        """Heal everything interrupted writers left behind."""
+        self._require_writable()
+        return sweep(self.kernel, self._heads, full=True)
+
+    def read_file(self, name: str, snapshot: Snapshot | None = None) -> bytes:
+        """Return a contract file as the snapshot's commit left it."""
+        seen = snapshot or self.snapshot()
+        expected = seen.files.get(name)
+        if expected is None:
+            raise NotFoundError(f"the graph has no file '{name}'")
+        content = self.kernel.objects.find(name)
+        if content is not None and digest(content) == expected:
+            return content
+        for info in self.kernel.objects.list(layout.STAGING_DIR):
+            if info.name.endswith(f"/{name}"):
+                staged = self.kernel.objects.find(info.name)
+                if staged is not None and digest(staged) == expected:
+                    return staged  # published; its writer died before putting it in place
+        raise StorageError(
+            f"'{name}' is not what commit {seen.commit_id} recorded",
+            hint="it was edited outside of this program; manual coordination is required",
+        )
+
+    def locks(self) -> list[Holder]:
+        """Return every lock held now, here or elsewhere."""
+        return self.kernel.locks.show()
+
+    def break_lock(self, name: str) -> Holder | None:
+        """Free a lock whose holder is gone."""
+        return self.kernel.locks.break_lock(name)
+
+    def close(self) -> None:
+        """Let go of everything; closing twice is fine."""
+        self.kernel.tables.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _require_writable(self) -> None:
+        if self.read_only:
+            raise ReadOnlyError("this store is open for reading only", hint="open it for writing")
+
+    def _branch_order(self, first: BranchName) -> list[BranchName]:
+        names = [info.name for info in list_infos(self.kernel)]
+        return [first, *(name for name in names if name != first)]
+
+
+class Branches:
+    """The branches of one open graph."""
+
+    def __init__(self, store: GraphStore) -> None:
+        self._store = store
+
+    def list(self) -> list[BranchInfo]:
+        """Return all branches, main first."""
+        return list_infos(self._store.kernel)
+
+    def create(self, name: str, source: str = layout.MAIN) -> Snapshot:
+        """Create a branch from the current state of another."""
+        self._store._require_writable()
+        branch = layout.parse_branch(name, operation="branch create")
+        origin = layout.parse_branch(source, operation="branch create")
+        head = create_branch(self._store.kernel, self._store._heads, branch, origin)
+        return snapshot_of(self._store.kernel, head)
+
+    def delete(self, name: str) -> None:
+        """Delete a branch."""
+        self._store._require_writable()
+        branch = layout.parse_branch(name, operation="branch delete")
+        remove_branch(self._store.kernel, self._store._heads, branch)
+
+
+def init_store(
+    uri: str,
+    tables: Sequence[TableSpec],
+    files: Mapping[str, bytes],
+    options: StorageOptions = DEFAULTS,
+    clock: Clock = SYSTEM_CLOCK,
+) -> GraphStore:
+    """Create a graph with empty tables and its contract files.
+
+    Raises:
+        AlreadyExistsError: there is a graph; it is left untouched.
+    """
+    kernel = build_kernel(parse_uri(uri), options, clock)
+    create_graph(kernel, tables, files)
+    return GraphStore(kernel, read_only=False)
+
+
+def open_store(
+    uri: str,
+    read_only: bool = False,
+    options: StorageOptions = DEFAULTS,
+    clock: Clock = SYSTEM_CLOCK,
+) -> GraphStore:
+    """Open a graph; for writing this heals and upgrades first.
+
+    Raises:
+        NotFoundError: there is no graph.
+        FormatError: a newer program wrote it.
+    """
+    kernel = build_kernel(parse_uri(uri), options, clock)
+    if not kernel.objects.list(f"{layout.MANIFEST}/{layout.VERSIONS_DIR}"):
+        raise NotFoundError(f"there is no graph at {kernel.root}", hint="create it with init")
+    store = GraphStore(kernel, read_only=read_only)
+    if not read_only:
+        store.recover()
+        reconcile(kernel, store._heads.current(layout.MAIN))
+    return store

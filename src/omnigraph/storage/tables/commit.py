@@ -1,0 +1,81 @@
+"""Moving one dataset by exactly one version.
+
+Never `commit_lock`: it replaces the create-only write by a check and loses acknowledged
+commits. A plain commit may silently land on a moved dataset, so the result is checked; and an
+error may hide a success, so the history is asked before anything is decided.
+"""
+
+from __future__ import annotations
+
+from lance import LanceDataset
+
+from omnigraph.storage.tables.failures import (
+    LANCE_ERRORS,
+    CommitRaceError,
+    SnapshotExpiredError,
+    lance_errors,
+)
+from omnigraph.storage.tables.handle import UNKNOWN_OPERATION, Handle, Tables, operation_name
+from omnigraph.storage.tables.stage import Staged
+
+
+def commit_staged(tables: Tables, staged: Staged, pin: int, *, remember: bool = True) -> Handle:
+    """Commit on top of version `pin`; return the handle at `pin + 1`, the newest version.
+
+    Raises:
+        CommitRaceError: the dataset was not at `pin`; what was committed must not be published.
+    """
+    base = staged.base
+    try:
+        dataset = LanceDataset.commit(base.dataset, staged.transaction, max_retries=0)
+    except LANCE_ERRORS:
+        landed = find_transaction(tables, base, pin + 1, staged.uuid)
+        if landed is None:
+            with lance_errors(f"committing to {base}"):
+                raise
+        handle = landed  # the store did it; only its answer got lost
+    else:
+        handle = Handle(base.location, base.branch, int(dataset.version), dataset)
+    if handle.version != pin + 1 or tables.next_exists(base.location, base.branch, handle.version):
+        raise CommitRaceError(
+            f"{base.location} moved while it was being committed: "
+            f"landed at {handle.version}, expected {pin + 1}",
+            hint="run the write again",
+        )
+    return tables.remember(handle) if remember else handle
+
+
+def find_transaction(tables: Tables, base: Handle, version: int, uuid: str) -> Handle | None:
+    """Return the handle at `version` if exactly that transaction made it."""
+    try:
+        handle = tables.reopen(base.location, base.branch, version)
+    except SnapshotExpiredError:
+        return None
+    return handle if transaction_uuid(handle) == uuid else None
+
+
+def transaction_uuid(handle: Handle) -> str | None:
+    """Return the uuid of the transaction that made a version, if it is still recorded."""
+    with lance_errors(f"reading the transaction of {handle}"):
+        transaction = handle.dataset.read_transaction(handle.version)
+    return None if transaction is None else str(transaction.uuid)
+
+
+def transaction_facts(handle: Handle) -> tuple[str, dict[str, str]]:
+    """Return the kind of operation and the properties of the transaction of a version."""
+    with lance_errors(f"reading the transaction of {handle}"):
+        transaction = handle.dataset.read_transaction(handle.version)
+    if transaction is None:
+        return UNKNOWN_OPERATION, {}
+    return operation_name(transaction), dict(transaction.transaction_properties or {})
+
+
+def restore(tables: Tables, location: str, branch: str | None, version: int) -> Handle:
+    """Make the rows of `version` the newest version again.
+
+    This also fences: appends and updates staged before it are refused afterwards.
+    """
+    old = tables.reopen(location, branch, version)
+    with lance_errors(f"restoring {old}"):
+        old.dataset.restore()  # type: ignore[no-untyped-call]  # pylance leaves it unannotated
+    return tables.open_latest(location, branch)

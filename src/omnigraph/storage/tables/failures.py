@@ -1,0 +1,63 @@
+"""Errors of the substrate, told in our words.
+
+Lance raises `ValueError`, `OSError` and `RuntimeError` for most things and says what happened
+only in the text; this is the one place that looks at the text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from lance.commit import CommitConflictError
+
+from omnigraph.errors import ConflictError, ErrorKind, FormatError, NotFoundError, StorageError
+
+LANCE_ERRORS = (OSError, ValueError, RuntimeError, NotImplementedError)
+_MISSING = ("was not found", "Not found", "not found:", "No such file", "does not exist")
+_RACES = ("Too many concurrent writers", "Retryable commit conflict", "Commit conflict")
+_DAMAGED = ("Invalid range", "magic", "decode", "corrupt", "truncated", "too small", "EOF")
+
+
+class SnapshotExpiredError(NotFoundError):
+    """A version of a table was removed by cleanup; the snapshot cannot be read any more."""
+
+    kind = ErrorKind.SNAPSHOT_EXPIRED
+
+
+class CommitRaceError(ConflictError):
+    """Another writer moved a dataset first; nothing of ours became visible."""
+
+
+class DamagedError(FormatError):
+    """Stored bytes of a dataset cannot be read."""
+
+    kind = ErrorKind.CORRUPT
+
+
+@contextlib.contextmanager
+def lance_errors(doing: str) -> Iterator[None]:
+    """Translate errors of Lance calls; `doing` says what was tried and on which dataset."""
+    try:
+        yield
+    except (StorageError, NotFoundError, ConflictError, FormatError):
+        raise
+    except CommitConflictError as error:
+        raise CommitRaceError(f"lost a race {doing}: {_reason(error)}") from error
+    except LANCE_ERRORS as error:
+        text = str(error)
+        if any(sign in text for sign in _RACES):
+            raise CommitRaceError(f"lost a race {doing}: {_reason(error)}") from error
+        if any(sign in text for sign in _MISSING):
+            raise SnapshotExpiredError(
+                f"files are gone {doing}: {_reason(error)}",
+                hint="the version was cleaned up or never existed; read a newer snapshot",
+            ) from error
+        if any(sign in text for sign in _DAMAGED):
+            raise DamagedError(f"damaged bytes {doing}: {_reason(error)}") from error
+        raise StorageError(f"failed {doing}: {_reason(error)}") from error
+
+
+def _reason(error: BaseException) -> str:
+    """Return the first line of an error without the source positions Lance appends."""
+    return (str(error).splitlines() or [type(error).__name__])[0].partition(", /")[0]

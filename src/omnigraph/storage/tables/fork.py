@@ -1,0 +1,122 @@
+"""Branches of one dataset: made, listed, removed.
+
+Lance writes a branch's files first and its ref last, so a crash can leave files without a ref;
+such a name can neither be created nor deleted through pylance, and is reclaimed here by
+removing the files. Callers hold the lock that makes this safe.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import orjson
+
+from omnigraph.base.failpoints import failpoint, register
+from omnigraph.storage import layout
+from omnigraph.storage.objects import Objects
+from omnigraph.storage.tables.failures import lance_errors
+from omnigraph.storage.tables.handle import Handle, Tables
+
+BEFORE_RECLAIM = register(
+    "fork.before_reclaim", "a fork name was marked as used up; its files still exist"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BranchRef:
+    """What Lance records about a branch; `tag` changes when the name is used again."""
+
+    name: str
+    parent: str | None
+    parent_version: int
+    created_at_s: int
+    tag: str
+
+
+def create_fork(tables: Tables, base: Handle, name: str) -> Handle:
+    """Create a branch of a dataset at the version of `base`; no row is copied."""
+    with lance_errors(f"branching {base} as '{name}'"):
+        base.dataset.create_branch(name, (base.branch, base.version))
+    return tables.reopen(base.location, name, base.version)
+
+
+def fork_files(location: str, name: str, version: int) -> tuple[list[str], list[str]]:
+    """Return the files and directories that a new branch consists of, in sync order."""
+    home = layout.lineage(location, name)
+    files = [layout.version_file(location, name, version), layout.branch_ref(location, name)]
+    folders = [f"{home}/{layout.VERSIONS_DIR}", home]
+    parent = home.rpartition("/")[0]
+    while parent != location:
+        folders.append(parent)
+        parent = parent.rpartition("/")[0]
+    refs = f"{location}/{layout.REFS_DIR}"
+    return files, [*folders, refs, refs.rpartition("/")[0], location]
+
+
+def list_branches(objects: Objects, location: str) -> dict[str, BranchRef]:
+    """Return the branches of a dataset, read from their refs."""
+    refs: dict[str, BranchRef] = {}
+    for info in objects.list(f"{location}/{layout.REFS_DIR}"):
+        if info.name.endswith(".json"):
+            ref = read_ref(objects, info.name)
+            if ref is not None:
+                refs[ref.name] = ref
+    return refs
+
+
+def find_branch(objects: Objects, location: str, name: str) -> BranchRef | None:
+    """Return one branch of a dataset, or None."""
+    return read_ref(objects, layout.branch_ref(location, name))
+
+
+def read_ref(objects: Objects, ref_name: str) -> BranchRef | None:
+    """Return what a ref object says, or None if it is gone."""
+    data = objects.find(ref_name)
+    if data is None:
+        return None
+    content = orjson.loads(data)
+    mapping = content.get("identifier", {}).get("version_mapping") or [[0, ""]]
+    return BranchRef(
+        layout.branch_of_ref(ref_name),
+        content["parentBranch"],
+        int(content["parentVersion"]),
+        int(content["createAt"]),
+        str(mapping[-1][1]) or str(content["createAt"]),
+    )
+
+
+def name_is_free(objects: Objects, location: str, name: str) -> bool:
+    """Whether a fork name was never used on a dataset."""
+    if objects.exists(layout.branch_ref(location, name)):
+        return False
+    if objects.exists(layout.retired_marker(location, name)):
+        return False
+    return not has_files(objects, location, name)
+
+
+def has_files(objects: Objects, location: str, name: str) -> bool:
+    """Whether files of a branch exist, with or without its ref."""
+    return bool(objects.list(f"{layout.lineage(location, name)}/{layout.VERSIONS_DIR}"))
+
+
+def delete_branch(tables: Tables, location: str, name: str) -> None:
+    """Remove a branch's ref and its own files; nested branches are left alone."""
+    tables.forget(location)
+    tables.objects.delete(layout.branch_ref(location, name))
+    _delete_files(tables.objects, location, name)
+
+
+def retire_fork(tables: Tables, location: str, name: str) -> None:
+    """Remove a fork for good: its name is never used again on this dataset."""
+    tables.forget(location)
+    tables.objects.put(layout.retired_marker(location, name), b"")
+    failpoint(BEFORE_RECLAIM)
+    tables.objects.delete(layout.branch_ref(location, name))
+    _delete_files(tables.objects, location, name)
+
+
+def _delete_files(objects: Objects, location: str, name: str) -> None:
+    # The newest version goes last: while it exists, the remains are recognisable as a branch.
+    home = layout.lineage(location, name)
+    for folder in reversed(layout.DATASET_DIRS):
+        objects.delete_prefix(f"{home}/{folder}")

@@ -1,0 +1,153 @@
+"""Opening Lance datasets at exact versions, cheaply.
+
+One `lance.Session` per graph shares Lance's own caches; a small map keeps the handles in use.
+A handle never moves: `(location, branch, version)` names the same rows for ever, because fork
+names are never used twice (see `layout.retired_marker`) and versions are immutable.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import lance
+import pyarrow as pa
+
+from omnigraph.storage import layout
+from omnigraph.storage.objects import Objects
+from omnigraph.storage.tables.failures import lance_errors
+
+if TYPE_CHECKING:
+    from lance.dataset import Transaction
+
+    from omnigraph.storage.options import StorageOptions
+
+_HANDLES = 512
+PRIMARY_KEY = b"lance-schema:unenforced-primary-key"
+FILE_FORMAT: Final = "2.2"
+RESERVE = "BaseOperation"  # how pylance shows the id reservation that precedes a compaction
+UNKNOWN_OPERATION = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """One dataset at one version of one branch."""
+
+    location: str
+    branch: str | None
+    version: int
+    dataset: lance.LanceDataset
+
+    @property
+    def files_at(self) -> str:
+        """Return where new files of this branch are written, relative to the graph."""
+        return layout.lineage(self.location, self.branch)
+
+    @property
+    def row_count(self) -> int:
+        """Return the number of live rows, from metadata alone."""
+        return int(self.dataset.count_rows())
+
+    @property
+    def fragment_count(self) -> int:
+        """Return the number of fragments."""
+        return len(self.dataset.get_fragments())
+
+    def __str__(self) -> str:
+        where = self.location if self.branch is None else f"{self.location} on '{self.branch}'"
+        return f"{where} at version {self.version}"
+
+
+class Tables:
+    """Every dataset of one graph, by relative location."""
+
+    def __init__(self, objects: Objects, options: StorageOptions) -> None:
+        self.objects = objects
+        self.max_rows_per_file = options.max_rows_per_file
+        self._storage_options = None if objects.root.is_local else options.s3.as_lance()
+        self._session = lance.Session()  # type: ignore[attr-defined]  # public, but not in __all__
+        self._lock = threading.Lock()
+        self._handles: OrderedDict[tuple[str, str | None, int], Handle] = OrderedDict()
+
+    def open(self, location: str, branch: str | None, version: int) -> Handle:
+        """Return a dataset at an exact version.
+
+        Raises:
+            SnapshotExpiredError: the version is gone.
+        """
+        key = (location, branch, version)
+        with self._lock:
+            if (known := self._handles.get(key)) is not None:
+                self._handles.move_to_end(key)
+                return known
+        return self.remember(self._open(location, branch, version))
+
+    def open_latest(self, location: str, branch: str | None) -> Handle:
+        """Return a dataset at its newest version; costs a listing, so only for cold paths."""
+        return self._open(location, branch, None)
+
+    def reopen(self, location: str, branch: str | None, version: int) -> Handle:
+        """Open past our own map, for datasets whose branch names may be used again."""
+        return self._open(location, branch, version)
+
+    def next_exists(self, location: str, branch: str | None, version: int) -> bool:
+        """Whether a version after `version` was committed: one existence test, flat in history."""
+        return self.objects.exists(layout.version_file(location, branch, version + 1))
+
+    def version_exists(self, location: str, branch: str | None, version: int) -> bool:
+        """Whether one version can be opened, judged by its manifest file alone."""
+        return self.objects.exists(layout.version_file(location, branch, version))
+
+    def create(self, location: str, rows: pa.Table) -> Handle:
+        """Create a dataset with stable row ids; refuses to write over an existing one."""
+        with lance_errors(f"creating {location}"):
+            dataset = lance.write_dataset(
+                rows,
+                self.objects.root.join(location),
+                mode="create",
+                enable_stable_row_ids=True,
+                data_storage_version=FILE_FORMAT,
+                max_rows_per_file=self.max_rows_per_file,
+                storage_options=self._storage_options,
+                session=self._session,
+            )
+        return self.remember(Handle(location, None, int(dataset.version), dataset))
+
+    def remember(self, handle: Handle) -> Handle:
+        """Keep a handle for the next `open` of the same version."""
+        key = (handle.location, handle.branch, handle.version)
+        with self._lock:
+            self._handles[key] = handle
+            self._handles.move_to_end(key)
+            while len(self._handles) > _HANDLES:
+                self._handles.popitem(last=False)
+        return handle
+
+    def forget(self, location: str) -> None:
+        """Drop the handles of a dataset whose files are about to be removed."""
+        with self._lock:
+            for key in [key for key in self._handles if key[0] == location]:
+                del self._handles[key]
+
+    def close(self) -> None:
+        """Drop every handle."""
+        with self._lock:
+            self._handles.clear()
+
+    def _open(self, location: str, branch: str | None, version: int | None) -> Handle:
+        uri = self.objects.root.join(layout.lineage(location, branch))
+        with lance_errors(f"opening {location}" + (f" version {version}" if version else "")):
+            dataset = lance.dataset(
+                uri,
+                version=version,
+                storage_options=self._storage_options,
+                session=self._session,
+            )
+        return Handle(location, branch, int(dataset.version), dataset)
+
+
+def operation_name(transaction: Transaction | None) -> str:
+    """Return the kind of a transaction; one whose record is gone could be anything."""
+    return UNKNOWN_OPERATION if transaction is None else type(transaction.operation).__name__

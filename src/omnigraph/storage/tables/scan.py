@@ -1,0 +1,188 @@
+"""Reading rows of one dataset at one version.
+
+A reader never moves to a newer version. Row ids are stable across updates and compaction;
+row addresses are not, so they are only for work on the very version they came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.errors import BadRequestError
+from omnigraph.storage.tables.failures import lance_errors
+from omnigraph.storage.tables.handle import PRIMARY_KEY, RESERVE, Handle, operation_name
+from omnigraph.storage.tables.predicate import Predicate, is_in, to_sql
+
+if TYPE_CHECKING:
+    import numpy as np
+    from lance.query import FullTextQuery
+
+FullText: TypeAlias = "str | dict[str, Any] | FullTextQuery"
+ROW_ID = "_rowid"
+ROW_ADDRESS = "_rowaddr"
+# Beyond this many keys one pass over the key column beats an IN list, indexed or not.
+IN_LIST_LIMIT = 2_000
+_ROW_OPERATIONS = ("Append", "Update", "Delete", "Rewrite", "CreateIndex", RESERVE)
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What changed between two versions of one lineage; deleted rows by stable row id."""
+
+    inserted: pa.Table
+    updated: pa.Table
+    deleted_row_ids: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """The rows of one table at one version."""
+
+    handle: Handle
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the Arrow schema of the table."""
+        return self.handle.dataset.schema
+
+    @property
+    def version(self) -> int:
+        """Return the version being read."""
+        return self.handle.version
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: Predicate | None = None,
+        *,
+        limit: int | None = None,
+        offset: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        nearest: dict[str, Any] | None = None,
+        full_text: FullText | None = None,
+        prefilter: bool = True,
+        fast_search: bool = False,
+    ) -> pa.Table:
+        """Return rows as one Arrow table; `nearest` and `full_text` are Lance's own queries."""
+        with lance_errors(f"reading {self.handle}"):
+            return self.handle.dataset.scanner(
+                columns=list(columns) if columns is not None else None,
+                filter=None if where is None else to_sql(where),
+                limit=limit,
+                offset=offset,
+                with_row_id=with_row_id,
+                with_row_address=with_row_address,
+                nearest=nearest,
+                full_text_query=full_text,
+                prefilter=prefilter if nearest is not None or full_text is not None else None,
+                fast_search=fast_search or None,
+                scan_in_order=True,
+            ).to_table()
+
+    def batches(
+        self,
+        columns: Sequence[str] | None = None,
+        where: Predicate | None = None,
+        *,
+        batch_size: int | None = None,
+        with_row_id: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield rows batch by batch, in storage order."""
+        with lance_errors(f"reading {self.handle}"):
+            yield from self.handle.dataset.scanner(
+                columns=list(columns) if columns is not None else None,
+                filter=None if where is None else to_sql(where),
+                batch_size=batch_size,
+                with_row_id=with_row_id,
+                scan_in_order=True,
+            ).to_batches()
+
+    def count(self, where: Predicate | None = None) -> int:
+        """Return the number of rows; without a filter from metadata alone."""
+        with lance_errors(f"counting {self.handle}"):
+            return int(
+                self.handle.dataset.count_rows(filter=None if where is None else to_sql(where))
+            )
+
+    def by_ids(
+        self,
+        ids: Sequence[str] | pa.Array,
+        columns: Sequence[str] | None = None,
+        *,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+    ) -> pa.Table:
+        """Return the rows whose key is in `ids`, in storage order."""
+        key = key_column(self.schema)
+        wanted = pa.array(ids, pa.string()) if not isinstance(ids, pa.Array) else ids
+        if len(wanted) <= IN_LIST_LIMIT:
+            return self.scan(
+                columns,
+                is_in(key, wanted.to_pylist()),
+                with_row_id=with_row_id,
+                with_row_address=with_row_address,
+            )
+        listed = list(columns) if columns is not None else self.schema.names
+        extra = [] if key in listed else [key]
+        rows = self.scan(listed + extra, with_row_id=with_row_id, with_row_address=with_row_address)
+        rows = rows.filter(pc.is_in(rows[key], value_set=wanted))
+        return rows.drop_columns(extra) if extra else rows
+
+    def take_row_ids(
+        self, row_ids: Sequence[int] | pa.Array, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Return rows by stable row id, in the order asked for."""
+        with lance_errors(f"taking rows of {self.handle}"):
+            return self.handle.dataset._take_rows(
+                list(row_ids) if not isinstance(row_ids, pa.Array) else row_ids.to_pylist(),
+                columns=list(columns) if columns is not None else self.schema.names,
+            )
+
+    def take_positions(
+        self, positions: Sequence[int] | np.ndarray, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Return rows by position in storage order, as a full scan would number them."""
+        with lance_errors(f"taking rows of {self.handle}"):
+            return self.handle.dataset.take(
+                list(positions), columns=list(columns) if columns is not None else None
+            )
+
+    def delta(self, since: int) -> Delta:
+        """Return what changed after version `since` of the same lineage, up to this version.
+
+        Lance answers for the version of the handle it is asked on, so this handle is the end.
+        It misses rows that a restore or overwrite brought back: ask `has_rewrites_since`.
+        """
+        if since > self.version:
+            raise BadRequestError(f"version {since} is newer than {self.handle}")
+        with lance_errors(f"comparing {self.handle} with version {since}"):
+            change = self.handle.dataset.delta(begin_version=since, end_version=self.version)
+            return Delta(
+                change.get_inserted_rows().read_all(),
+                change.get_updated_rows().read_all(),
+                change.get_deleted_row_ids().read_all().column(0).combine_chunks(),
+            )
+
+    def has_rewrites_since(self, since: int) -> bool:
+        """Whether a restore or overwrite lies between, so that `delta` cannot be trusted."""
+        with lance_errors(f"reading transactions of {self.handle}"):
+            return any(
+                operation_name(self.handle.dataset.read_transaction(version)) not in _ROW_OPERATIONS
+                for version in range(since + 1, self.version + 1)
+            )
+
+
+def key_column(schema: pa.Schema) -> str:
+    """Return the name of the key column: the annotated primary key, or `id`."""
+    for field in schema:
+        if (field.metadata or {}).get(PRIMARY_KEY) in (b"true", b"1"):
+            return str(field.name)
+    if "id" in schema.names:
+        return "id"
+    raise BadRequestError("the table has no key column", hint="annotate one or name it 'id'")

@@ -1,0 +1,301 @@
+"""Preparing writes: files on disk, nothing moved.
+
+A staged write becomes visible only when `commit` commits its transaction. Updates are built by
+hand, because Lance's own update and merge rebuild a row-id map on every new version (50 to 250
+ms at a million rows) and because only this form keeps row ids *and* can be staged together
+with deletes. Above `MERGE_CROSSOVER` rows Lance's merge is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance import LanceOperation
+from lance.dataset import Transaction
+from lance.fragment import RowIdSequence, write_fragments
+
+from omnigraph.errors import BadRequestError, IntegrityError
+from omnigraph.storage import layout
+from omnigraph.storage.tables.failures import lance_errors
+from omnigraph.storage.tables.handle import Handle, Tables
+from omnigraph.storage.tables.scan import ROW_ADDRESS, ROW_ID, Reader, key_column
+
+# Staging is faster by hand below this many upserted rows (measured, see docs/storage.md).
+MERGE_CROSSOVER = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Add rows; the caller has checked that their keys are new."""
+
+    rows: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Replace or insert rows by key, and delete rows by key, in one step."""
+
+    upserts: pa.Table | None = None
+    deletes: pa.Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite:
+    """Replace all rows; the schema may change."""
+
+    rows: pa.Table
+
+
+TableWrite = Append | Change | Overwrite
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """One dataset's prepared transaction."""
+
+    base: Handle
+    transaction: Any
+    rows_added: int
+    """Rows after the commit minus rows before it."""
+    replaces_all: bool
+    files: tuple[str, ...]
+    """New files, relative to the graph, that must be on disk before the commit counts."""
+    rebases: bool
+    """Whether the transaction stays right on a version newer than `base`."""
+
+    @property
+    def uuid(self) -> str:
+        """Return the evidence by which recovery knows this transaction."""
+        return str(self.transaction.uuid)
+
+    def sign(self, properties: Mapping[str, str]) -> None:
+        """Leave a mark in the transaction, by which its dataset can tell whose it was."""
+        self.transaction.transaction_properties = dict(properties)
+
+    def row_count_on(self, rows_before: int) -> int:
+        """Return the table's row count once this is committed on `rows_before` rows."""
+        return self.rows_added if self.replaces_all else rows_before + self.rows_added
+
+
+def stage(tables: Tables, base: Handle, write: TableWrite) -> Staged | None:
+    """Prepare a write on top of `base`; None if it would change nothing."""
+    match write:
+        case Append(rows):
+            return _stage_append(tables, base, rows)
+        case Change(upserts, deletes):
+            return _stage_change(tables, base, upserts, deletes)
+        case Overwrite(rows):
+            return _stage_overwrite(tables, base, rows)
+        case _:
+            assert_never(write)
+
+
+def stage_swap(tables: Tables, base: Handle, row_address: int, rows: pa.Table) -> Staged:
+    """Prepare: delete exactly the row at `row_address` and append `rows`, in one transaction.
+
+    Two such transactions that delete the same row exclude each other, which makes the row a
+    compare-and-swap.
+    """
+    with lance_errors(f"staging a swap on {base}"):
+        updated, gone = _delete_addresses(base, [row_address])
+        fresh = _write(tables, base, rows)
+    operation = LanceOperation.Update(
+        removed_fragment_ids=gone,
+        updated_fragments=updated,
+        new_fragments=fresh,
+        update_mode="rewrite_rows",
+    )
+    return _staged(base, operation, len(rows) - 1, fresh, updated)
+
+
+def stage_refold(
+    tables: Tables, base: Handle, fragment_ids: Sequence[int], rows: pa.Table
+) -> Staged:
+    """Prepare: replace whole fragments by one with fresh, contiguous row ids.
+
+    Unlike compaction this forgets row lineage, and with it the per-row sequences that Lance
+    repeats in every version's manifest. For tables whose lineage nobody reads.
+    """
+    with lance_errors(f"staging a refold of {base}"):
+        fresh = _write(tables, base, rows)
+    operation = LanceOperation.Update(
+        removed_fragment_ids=list(fragment_ids),
+        updated_fragments=[],
+        new_fragments=fresh,
+        update_mode="rewrite_rows",
+    )
+    return _staged(base, operation, 0, fresh, [])
+
+
+def _stage_append(tables: Tables, base: Handle, rows: pa.Table) -> Staged | None:
+    if len(rows) == 0:
+        return None
+    fitted = conform(rows, base.dataset.schema)
+    with lance_errors(f"staging an append to {base}"):
+        fresh = _write(tables, base, fitted)
+    return _staged(base, LanceOperation.Append(fresh), len(rows), fresh, [], rebases=True)
+
+
+def _stage_overwrite(tables: Tables, base: Handle, rows: pa.Table) -> Staged:
+    with lance_errors(f"staging an overwrite of {base}"):
+        transaction = write_fragments(
+            rows,
+            base.dataset,
+            mode="overwrite",
+            max_rows_per_file=tables.max_rows_per_file,
+            return_transaction=True,
+        )
+    operation = transaction.operation
+    assert isinstance(operation, LanceOperation.Overwrite)
+    fresh = list(operation.fragments)
+    return Staged(base, transaction, len(rows), True, _new_files(base, fresh, []), rebases=False)
+
+
+def _stage_change(
+    tables: Tables, base: Handle, upserts: pa.Table | None, deletes: pa.Array | None
+) -> Staged | None:
+    schema = base.dataset.schema
+    key = key_column(schema)
+    fitted = conform(upserts, schema) if upserts is not None else schema.empty_table()
+    _refuse_repeats(fitted[key], base)
+    if deletes is None and len(fitted) >= MERGE_CROSSOVER:
+        return _stage_merge(base, key, fitted)
+    wanted = pa.concat_arrays([fitted[key].combine_chunks(), _keys(deletes, fitted[key].type)])
+    hits = Reader(base).by_ids(wanted, [key], with_row_id=True, with_row_address=True)
+    if len(hits) == 0 and len(fitted) == 0:
+        return None
+    with lance_errors(f"staging a change of {base}"):
+        updated, gone = _delete_addresses(base, hits[ROW_ADDRESS].to_pylist())
+        if len(fitted) == 0:
+            deletion = LanceOperation.Delete(updated, gone, "rows chosen by address")
+            return _staged(base, deletion, -len(hits), [], updated)
+        kept_ids, ordered = _matched_first(hits, key, fitted)
+        fresh = _write(tables, base, ordered)
+        _keep_row_ids(fresh, kept_ids)
+    operation = LanceOperation.Update(
+        removed_fragment_ids=gone,
+        updated_fragments=updated,
+        new_fragments=fresh,
+        update_mode="rewrite_rows",
+    )
+    return _staged(base, operation, len(fitted) - len(hits), fresh, updated)
+
+
+def _stage_merge(base: Handle, key: str, rows: pa.Table) -> Staged:
+    with lance_errors(f"staging a merge into {base}"):
+        transaction, stats = (
+            base.dataset.merge_insert(key)
+            .when_matched_update_all()
+            .when_not_matched_insert_all()
+            .execute_uncommitted(rows)
+        )
+    operation = transaction.operation
+    assert isinstance(operation, LanceOperation.Update)
+    files = _new_files(base, operation.new_fragments, operation.updated_fragments)
+    added = int(stats["num_inserted_rows"])
+    return Staged(base, transaction, added, False, files, rebases=False)
+
+
+def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the rows with exactly the table's columns, in its order and types."""
+    if rows.schema.equals(schema, check_metadata=False):
+        return rows
+    missing = [name for name in schema.names if name not in rows.column_names]
+    unknown = [name for name in rows.column_names if name not in schema.names]
+    if missing or unknown:
+        raise BadRequestError(
+            f"rows do not fit the table: missing {missing}, unknown {unknown}",
+            hint=f"the table has the columns {schema.names}",
+        )
+    try:
+        return rows.select(schema.names).cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+        raise IntegrityError(f"rows do not fit the table: {error}") from error
+
+
+def _refuse_repeats(keys: pa.ChunkedArray, base: Handle) -> None:
+    """Two source rows with one new key would both be inserted."""
+    if len(keys) > 1 and pc.count_distinct(keys).as_py() != len(keys):
+        counted = pc.value_counts(keys)
+        repeated = next(item for item in counted.to_pylist() if item["counts"] > 1)
+        raise IntegrityError(f"key '{repeated['values']}' is written twice to {base.location}")
+
+
+def _keys(ids: pa.Array | None, key_type: pa.DataType) -> pa.Array:
+    return pa.array([], key_type) if ids is None else ids.cast(key_type)
+
+
+def _matched_first(hits: pa.Table, key: str, rows: pa.Table) -> tuple[list[int], pa.Table]:
+    """Order rows so that those replacing a hit come first, beside their old row ids."""
+    found = pc.index_in(hits[key], value_set=rows[key].combine_chunks())
+    replaced = pc.is_valid(found)
+    matched = found.filter(replaced)
+    row_ids = hits[ROW_ID].filter(replaced).to_pylist()
+    fresh = pc.invert(pc.is_in(rows[key], value_set=hits[key].combine_chunks()))
+    return row_ids, pa.concat_tables([rows.take(matched), rows.filter(fresh)])
+
+
+def _keep_row_ids(fragments: Sequence[Any], row_ids: list[int]) -> None:
+    """Bind old row ids to the leading rows of the new fragments; the rest get fresh ones."""
+    start = 0
+    for fragment in fragments:
+        bound = row_ids[start : start + fragment.physical_rows]
+        if not bound:
+            return
+        fragment.row_id_meta = RowIdSequence(bound).to_inline_metadata()
+        start += fragment.physical_rows
+
+
+def _delete_addresses(base: Handle, addresses: Sequence[int]) -> tuple[list[Any], list[int]]:
+    """Return the fragments that lose rows, and the ids of those that lose all of them."""
+    offsets: dict[int, list[int]] = {}
+    for address in addresses:
+        offsets.setdefault(address >> 32, []).append(address & 0xFFFF_FFFF)
+    updated: list[Any] = []
+    gone: list[int] = []
+    for fragment_id in sorted(offsets):
+        fragment = base.dataset.get_fragment(fragment_id)
+        assert fragment is not None, f"fragment {fragment_id} of {base}"
+        left = fragment.delete_rows(offsets[fragment_id])
+        if left is None:
+            gone.append(fragment_id)
+        else:
+            updated.append(left)
+    return updated, gone
+
+
+def _write(tables: Tables, base: Handle, rows: pa.Table) -> list[Any]:
+    return list(
+        write_fragments(
+            rows, base.dataset, mode="append", max_rows_per_file=tables.max_rows_per_file
+        )
+    )
+
+
+def _staged(
+    base: Handle,
+    operation: LanceOperation.BaseOperation,
+    rows_added: int,
+    fresh: Sequence[Any],
+    updated: Sequence[Any],
+    *,
+    rebases: bool = False,
+) -> Staged:
+    files = _new_files(base, fresh, updated)
+    return Staged(base, Transaction(base.version, operation), rows_added, False, files, rebases)
+
+
+def _new_files(base: Handle, fresh: Sequence[Any], updated: Sequence[Any]) -> tuple[str, ...]:
+    """Return the data and deletion files a transaction adds, relative to the graph."""
+    home = base.files_at
+    data = [f"{home}/{layout.DATA_DIR}/{file.path}" for part in fresh for file in part.files]
+    deletions = [
+        f"{home}/{part.deletion_file.path(part.id)}"
+        for part in updated
+        if part.deletion_file is not None and part.deletion_file.read_version == base.version
+    ]
+    return tuple(data + deletions)
