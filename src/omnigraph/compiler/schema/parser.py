@@ -100,7 +100,7 @@ def read_schema(source: Source, findings: Findings) -> Reading:
                     "P012",
                     Phase.PARSE,
                     f"more than {MAX_BROKEN} broken declarations; the rest was not read",
-                    Span(start, start + 1),
+                    Span(end, end),
                 )
             )
             break
