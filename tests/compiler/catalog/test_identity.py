@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -137,6 +138,7 @@ def bare(ast: SchemaAst) -> SchemaAst:
     return SchemaAst(tuple(each(found) for found in ast.declarations))
 
 
+@pytest.mark.property
 @given(schemas(), st.data())
 def test_ids_survive_any_chain_of_renames(ast, data) -> None:
     ast = bare(ast)

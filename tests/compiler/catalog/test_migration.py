@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ def plan(before: str, after: str, *, allow: bool = False):
     return plan_schema_migration(accepted, load(after, accepted), allow_data_loss=allow)
 
 
+@pytest.mark.property
 @given(schemas())
 def test_a_schema_needs_no_migration_to_itself(ast) -> None:
     ir = load(text_of(ast))
@@ -32,6 +34,7 @@ def test_a_schema_needs_no_migration_to_itself(ast) -> None:
     assert plan_schema_migration(ir, load(text_of(ast), ir)).steps == ()
 
 
+@pytest.mark.property
 @given(schemas(), schemas(), st.booleans())
 def test_a_plan_is_empty_exactly_when_the_hash_stays(before, after, allow) -> None:
     accepted = load(text_of(before))
@@ -45,6 +48,7 @@ def test_a_plan_is_empty_exactly_when_the_hash_stays(before, after, allow) -> No
     assert all("\n" not in describe(step) for step in found.steps)
 
 
+@pytest.mark.property
 @given(schemas(), schemas())
 def test_permission_only_ever_allows_more(before, after) -> None:
     accepted = load(text_of(before))
@@ -57,6 +61,7 @@ def test_permission_only_ever_allows_more(before, after) -> None:
     assert refused(True) <= refused(False)
 
 
+@pytest.mark.property
 @given(schemas())
 def test_any_schema_can_be_reached_from_nothing(ast) -> None:
     desired = load(text_of(ast), SchemaIr())

@@ -53,6 +53,7 @@ def shuffled(ast: SchemaAst, seed: int) -> SchemaAst:
     return SchemaAst(mix([each(found) for found in ast.declarations]))
 
 
+@pytest.mark.property
 @given(schemas(), st.integers(0, 2**32))
 def test_order_and_layout_do_not_change_the_hash(ast, seed) -> None:
     first = load(text_of(ast))
@@ -61,6 +62,7 @@ def test_order_and_layout_do_not_change_the_hash(ast, seed) -> None:
     assert schema_hash(second.ir) == schema_hash(first.ir)
 
 
+@pytest.mark.property
 @given(schemas())
 def test_a_stored_ir_reads_back_to_the_same_catalog(ast) -> None:
     loaded = load(text_of(ast))
@@ -75,6 +77,7 @@ def test_a_stored_ir_reads_back_to_the_same_catalog(ast) -> None:
         assert list(found.properties) == list(same.properties)
 
 
+@pytest.mark.property
 @given(schemas(), st.integers(0, 2**32))
 def test_columns_of_an_accepted_schema_never_move(ast, seed) -> None:
     accepted = load(text_of(ast))
@@ -199,6 +202,7 @@ def test_two_types_cannot_share_an_id() -> None:
         from_json(json.dumps(document))
 
 
+@pytest.mark.property
 @given(st.data())
 def test_any_torn_field_is_a_format_error_or_harmless(data) -> None:
     document = json.loads(to_json(load(SOCIAL).ir))

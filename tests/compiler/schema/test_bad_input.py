@@ -130,11 +130,13 @@ def compile_anything(text: str) -> None:
     assert format_schema(Source(formatted)) == formatted
 
 
+@pytest.mark.property
 @given(st.text())
 def test_any_text_compiles_or_is_refused(text: str) -> None:
     compile_anything(text)
 
 
+@pytest.mark.property
 @given(st.text(alphabet='node{}()[]:@,.?"/*\\ \nABab01-_='))
 def test_any_text_of_the_alphabet_compiles_or_is_refused(text: str) -> None:
     compile_anything(text)
@@ -146,11 +148,13 @@ WORDS = st.sampled_from(
 )
 
 
+@pytest.mark.property
 @given(st.lists(WORDS, max_size=40).map(" ".join))
 def test_any_soup_of_words_compiles_or_is_refused(text: str) -> None:
     compile_anything(text)
 
 
+@pytest.mark.property
 @given(st.sampled_from([EXAMPLE, *SNIPPETS]), st.data())
 def test_mutated_schemas_compile_or_are_refused(text: str, data) -> None:
     for _ in range(data.draw(st.integers(1, 4))):

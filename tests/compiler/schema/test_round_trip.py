@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,11 +25,13 @@ def comments(text: str) -> list[str]:
     ]
 
 
+@pytest.mark.property
 @given(schemas(), LAYOUTS)
 def test_a_printed_tree_parses_to_itself(ast, layout) -> None:
     assert parse_schema(Source(text_of(ast, layout))) == ast
 
 
+@pytest.mark.property
 @given(schemas(), LAYOUTS)
 def test_formatting_keeps_the_meaning_and_every_comment(ast, layout) -> None:
     text = text_of(ast, layout)
@@ -37,12 +40,14 @@ def test_formatting_keeps_the_meaning_and_every_comment(ast, layout) -> None:
     assert comments(formatted) == comments(text)
 
 
+@pytest.mark.property
 @given(schemas(), LAYOUTS)
 def test_formatting_twice_changes_nothing(ast, layout) -> None:
     once = format_schema(Source(text_of(ast, layout)))
     assert format_schema(Source(once)) == once
 
 
+@pytest.mark.property
 @given(schemas(), LAYOUTS)
 def test_formatted_text_has_no_stray_space(ast, layout) -> None:
     formatted = format_schema(Source(text_of(ast, layout)))
@@ -51,6 +56,7 @@ def test_formatted_text_has_no_stray_space(ast, layout) -> None:
     assert not formatted or (formatted.endswith("\n") and not formatted.endswith("\n\n"))
 
 
+@pytest.mark.property
 @given(schemas())
 def test_layout_without_comments_does_not_show_in_the_format(ast) -> None:
     one_line = format_schema(Source(text_of(ast)))

@@ -82,7 +82,9 @@ def plan_schema_migration(
         desired: the IR of the new text.
         allow_data_loss: permit drops of types and properties, and the widening of enums.
     """
-    planner = _Planner(accepted, desired, allow_data_loss)
+    nodes = match_parts(accepted.nodes, desired.nodes).pairs
+    renamed = {old: new for new, old in nodes.items()}
+    planner = _Planner(accepted, desired, allow_data_loss, renamed)
     return SchemaMigrationPlan(tuple(step for kind in TypeKind for step in planner.kind(kind)))
 
 
@@ -91,6 +93,7 @@ class _Planner:
     accepted: SchemaIr
     desired: SchemaIr
     allow_data_loss: bool
+    node_names: Mapping[str, str]  # accepted name to the one it goes by now
 
     def kind(self, kind: TypeKind) -> Iterator[Step]:
         known = {found.name: found for found in self.accepted.of_kind(kind)}
@@ -138,7 +141,7 @@ class _Planner:
                     hint = "keep `implements` as it is; declare the properties in the node"
                     yield _refuse(entity, "changing implemented interfaces is not supported", hint)
             case IrEdge(), IrEdge():
-                now = {old: new for new, old in self.node_pairs().items()}
+                now = self.node_names
                 ends = (now.get(before.from_type), now.get(before.to_type))
                 hint = "add a new edge type and copy the edges"
                 if ends != (after.from_type, after.to_type):
@@ -147,9 +150,6 @@ class _Planner:
                     yield _refuse(entity, "changing edge cardinality is not supported", hint)
             case _:
                 assert isinstance(before, IrInterface)
-
-    def node_pairs(self) -> Mapping[str, str]:
-        return match_parts(self.accepted.nodes, self.desired.nodes).pairs
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,14 +113,14 @@ class _Checker:
     ) -> None:
         for name in shape.unknown if self.whole else ():
             self.report(
-                "S016",
+                "S015",
                 f"node `{node.name}` implements unknown interface `{name}`",
                 name.span,
                 did_you_mean(name.text, interfaces),
             )
         for conflict in shape.conflicts:
             if not conflict.same_type:
-                self.report("S017", _conflict_text(node, conflict), conflict.prop.span)
+                self.report("S016", _conflict_text(node, conflict), conflict.prop.span)
 
     def constraint(
         self,
