@@ -179,6 +179,12 @@ def damaged(*path, value=None, drop=False) -> str:
         pytest.param(
             damaged("nodes", 0, "constraints", 0, value={"Key": ["nope"]}), "'nope'", id="column"
         ),
+        pytest.param(
+            damaged("nodes", 0, "constraints", 0, value={"Key": []}), "Key", id="empty key"
+        ),
+        pytest.param(
+            damaged("nodes", 0, "constraints", 1, value={"Key": ["age"]}), "one key", id="two keys"
+        ),
         pytest.param(damaged("edges", 0, "to_type", value="Nope"), "'Nope'", id="endpoint"),
         pytest.param(damaged("nodes", 0, "implements", value=["Nope"]), "'Nope'", id="interface"),
         pytest.param(

@@ -148,10 +148,8 @@ def from_json(text: str | bytes) -> SchemaIr:
     except (ValueError, RecursionError) as error:
         raise FormatError(f"the schema IR is not JSON: {error}") from None
     root = _Field("schema IR", value)
-    document = root.object(
-        "ir_version", "interfaces", "nodes", "edges", "retired_ids", open_ended=True
-    )
-    version = document["ir_version"].integer(0, _MAX_ID)
+    # The version first: the fields of another version are not ours to judge.
+    version = root.member("ir_version").integer(0, _MAX_ID)
     if version != IR_VERSION:
         raise FormatError(
             f"the schema IR has version {version}, this program reads version {IR_VERSION}",
@@ -181,19 +179,25 @@ class _Field:
             hint="restore `_schema.ir.json` from a copy of the graph",
         )
 
-    def object(
-        self, *names: str, optional: str = "", open_ended: bool = False
-    ) -> dict[str, _Field]:
+    def member(self, name: str) -> _Field:
         if not isinstance(self.value, dict):
             raise self.damaged("an object")
-        known = {*names, optional}
-        for name in self.value if not open_ended else ():
-            if name not in known:
+        found = _Field(f"{self.path}.{name}", self.value.get(name))
+        if name not in self.value:
+            raise found.damaged("present")
+        return found
+
+    def object(self, *names: str, optional: str = "") -> dict[str, _Field]:
+        """Return the fields of an object that has all of `names` and no others."""
+        found = {name: self.member(name) for name in names}
+        if not isinstance(self.value, dict):
+            raise self.damaged("an object")
+        for name in self.value:
+            if name == optional:
+                found[name] = self.member(name)
+            elif name not in found:
                 raise _Field(f"{self.path}.{name}", None).damaged("a known field")
-        for name in names[: 1 if open_ended else None]:
-            if name not in self.value:
-                raise _Field(f"{self.path}.{name}", None).damaged("present")
-        return {name: _Field(f"{self.path}.{name}", item) for name, item in self.value.items()}
+        return found
 
     def each(self, read: Callable[[_Field], T]) -> tuple[T, ...]:
         if not isinstance(self.value, list):
@@ -307,11 +311,11 @@ def _read_constraint(field: _Field) -> IrConstraint:
     tag, item = field.pick()
     match tag:
         case "Key":
-            return Key(item.each(_Field.text))
+            return Key(_read_columns(item))
         case "Unique":
-            return Unique(tuple(sorted(item.each(_Field.text))))
+            return Unique(tuple(sorted(_read_columns(item))))
         case "Index":
-            return Index(tuple(sorted(item.each(_Field.text))))
+            return Index(tuple(sorted(_read_columns(item))))
         case "Range":
             parts = item.object("property", "min", "max")
             return Range(
@@ -322,6 +326,13 @@ def _read_constraint(field: _Field) -> IrConstraint:
             return Check(parts["property"].text(), parts["pattern"].text())
         case _:
             raise field.damaged("a known constraint")
+
+
+def _read_columns(field: _Field) -> tuple[str, ...]:
+    columns = field.each(_Field.text)
+    if not columns or len(set(columns)) != len(columns):
+        raise field.damaged("a list of distinct columns")
+    return columns
 
 
 def _read_bound(field: _Field) -> int | float | None:
@@ -359,6 +370,8 @@ def _check_members(found: IrType) -> None:
     )
     _check_distinct(f"the ordinals of {found.name}", [prop.ordinal for prop in found.properties])
     columns = {*names, "src", "dst"} if isinstance(found, IrEdge) else set(names)
+    if sum(isinstance(constraint, Key) for constraint in found.constraints) > 1:
+        raise FormatError(f"the schema IR is damaged: {found.name} has more than one key")
     for constraint in found.constraints:
         _check_known(found.name, constraint_columns(constraint), columns)
 

@@ -56,7 +56,7 @@ def read_declaration(tree: Tree[Any], findings: Findings) -> Declaration | None:
             return reader.edge(tree)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Body:
     properties: tuple[Property, ...] = ()
     constraints: tuple[Constraint, ...] = ()
