@@ -155,6 +155,7 @@ def damaged(*path, value=None, drop=False) -> str:
         pytest.param(damaged("nodes", 0, "type_id", value=0), "nodes[0].type_id", id="zero id"),
         pytest.param(damaged("nodes", 0, "type_id", value=2**32), "nodes[0].type_id", id="big id"),
         pytest.param(damaged("nodes", 0, "name", value=3), "nodes[0].name", id="name"),
+        pytest.param(damaged("nodes", 0, "name", value="\ud800"), "nodes[0].name", id="surrogate"),
         pytest.param(
             damaged("nodes", 0, "properties", 1, "prop_type", "scalar", value="Strng"),
             "nodes[0].properties[1].prop_type.scalar",
@@ -199,6 +200,14 @@ def test_a_damaged_ir_is_refused_by_the_field(text: str, named: str) -> None:
     with pytest.raises(FormatError) as caught:
         from_json(text)
     assert named in caught.value.message
+
+
+def test_the_order_in_a_stored_file_does_not_matter() -> None:
+    ir = load("node A { a: String b: String } node B {} edge E: A -> B").ir
+    document = json.loads(to_json(ir))
+    document["nodes"].reverse()
+    document["nodes"][1]["properties"].reverse()
+    assert from_json(json.dumps(document)) == ir
 
 
 def test_two_types_cannot_share_an_id() -> None:

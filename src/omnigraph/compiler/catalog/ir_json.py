@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -39,6 +40,7 @@ T = TypeVar("T")
 _MAX_ID = 2**32 - 1
 _MAX_COUNT = 2**32 - 1
 _SCALARS = {scalar.value: scalar for scalar in Scalar}
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 # Writing
@@ -157,10 +159,10 @@ def from_json(text: str | bytes) -> SchemaIr:
         )
     document = root.object("ir_version", "interfaces", "nodes", "edges", "retired_ids")
     ir = SchemaIr(
-        document["interfaces"].each(_read_interface),
-        document["nodes"].each(_read_node),
-        document["edges"].each(_read_edge),
-        document["retired_ids"].each(lambda item: item.integer(1, _MAX_ID)),
+        tuple(sorted(document["interfaces"].each(_read_interface), key=_by_name)),
+        tuple(sorted(document["nodes"].each(_read_node), key=_by_name)),
+        tuple(sorted(document["edges"].each(_read_edge), key=_by_name)),
+        tuple(sorted(document["retired_ids"].each(lambda item: item.integer(1, _MAX_ID)))),
     )
     _check_references(ir)
     return ir
@@ -205,7 +207,8 @@ class _Field:
         return tuple(read(_Field(f"{self.path}[{at}]", item)) for at, item in enumerate(self.value))
 
     def text(self) -> str:
-        if not isinstance(self.value, str):
+        # JSON can spell half a surrogate pair, which no hash and no file can hold.
+        if not isinstance(self.value, str) or _SURROGATE.search(self.value):
             raise self.damaged("a text")
         return self.value
 
@@ -266,9 +269,13 @@ def _read_common(parts: dict[str, _Field]) -> Json:
         "name": parts["name"].text(),
         "type_id": parts["type_id"].integer(1, _MAX_ID),
         "annotations": canonical_annotations(parts["annotations"].each(_read_annotation)),
-        "properties": tuple(sorted(properties, key=lambda prop: prop.name)),
+        "properties": tuple(sorted(properties, key=_by_name)),
         "constraints": canonical_constraints(parts["constraints"].each(_read_constraint)),
     }
+
+
+def _by_name(found: IrType | IrProperty) -> str:
+    return found.name
 
 
 def _read_property(field: _Field) -> IrProperty:
