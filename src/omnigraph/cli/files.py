@@ -34,7 +34,12 @@ def replace_text(path: Path, text: str) -> None:
     try:
         mode = path.stat().st_mode
         with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8", newline=""
+            "w",
+            dir=path.parent,
+            prefix=f".{path.name}.",
+            delete=False,
+            encoding="utf-8",
+            newline="",
         ) as draft:
             draft.write(text)
         Path(draft.name).chmod(mode)

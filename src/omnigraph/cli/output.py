@@ -41,7 +41,9 @@ def complain(error: OmniGraphError) -> None:
         warn(render(color=wants_color(sys.stderr)))
         return
     color = wants_color(sys.stderr)
-    label, hint = ("\x1b[1;31merror\x1b[0m", "\x1b[1;32mhint\x1b[0m") if color else ("error", "hint")
+    label, hint = (
+        ("\x1b[1;31merror\x1b[0m", "\x1b[1;32mhint\x1b[0m") if color else ("error", "hint")
+    )
     warn(f"{label}: {error.message}")
     if error.hint:
         warn(f"  {hint}: {error.hint}")

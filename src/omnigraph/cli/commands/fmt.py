@@ -19,7 +19,9 @@ from omnigraph.errors import BadRequestError, OmniGraphError
 def fmt(
     paths: Annotated[
         list[Path],
-        typer.Argument(help="Files or folders; `-` is stdin (with --language).", show_default=False),
+        typer.Argument(
+            help="Files or folders; `-` is stdin (with --language).", show_default=False
+        ),
     ],
     check: Annotated[
         bool, typer.Option("--check", help="Change nothing; exit with 1 if a file would change.")

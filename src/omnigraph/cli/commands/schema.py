@@ -13,7 +13,8 @@ from omnigraph.cli.output import EXIT_FAILURE, complain, say, say_json
 app = typer.Typer(help="Check schemas.", no_args_is_help=True)
 
 SchemaOption = Annotated[
-    Path, typer.Option("--schema", "-s", help="Schema file (.pg); `-` is stdin.", show_default=False)
+    Path,
+    typer.Option("--schema", "-s", help="Schema file (.pg); `-` is stdin.", show_default=False),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, nothing else.")]
 
