@@ -77,9 +77,7 @@ def create_branch(kernel: Kernel, heads: Heads, name: BranchName, source: Branch
             delete_branch(kernel.tables, layout.MANIFEST, name)  # left by a crash, without a ref
         create_fork(kernel.tables, head.handle, name)
         failpoint(AFTER_CREATE)
-        files, folders = fork_files(layout.MANIFEST, name, head.manifest_version)
-        kernel.objects.sync_files(files)
-        kernel.objects.sync_dirs(folders)
+        kernel.objects.sync_named(fork_files(layout.MANIFEST, name, head.manifest_version))
     heads.forget(name)
     return heads.current(name)
 

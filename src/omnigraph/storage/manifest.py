@@ -179,7 +179,7 @@ def stage_publish(
 
 def finish_publish(kernel: Kernel, head: Head, staged: Staged, after: State) -> Head:
     """Commit the prepared transaction: the only moment at which anything becomes visible."""
-    handle = commit_staged(kernel.tables, staged, head.manifest_version, remember=False)
+    handle = commit_staged(kernel.tables, staged, remember=False)
     newest = handle.dataset.get_fragments()[-1]
     address = (newest.fragment_id << 32) | (newest.physical_rows - 1)
     return with_place(after, handle, address, head.incarnation)

@@ -64,6 +64,7 @@ class Objects:
         self.root = root
         self._syncs = root.is_local and options.durability == "full"
         self._counters = counters
+        self._settled: set[str] = set()
         self._backend: Backend = (
             _LocalBackend(Path(root.path), counters)
             if root.is_local
@@ -90,11 +91,15 @@ class Objects:
         """Write an object, replacing any old one in one step; synced first if durable."""
         with _naming("write", name):
             self._backend.put(name, data, sync=self._syncs)
+        self.sync_dirs([_folder(name)])
 
     def create(self, name: str, data: bytes, *, durable: bool = True) -> bool:
         """Write an object only if there is none; return whether this call made it."""
         with _naming("create", name):
-            return self._backend.create(name, data, sync=self._syncs and durable)
+            made = self._backend.create(name, data, sync=self._syncs and durable)
+        if made and durable:
+            self.sync_dirs([_folder(name)])
+        return made
 
     def exists(self, name: str) -> bool:
         """Whether an object exists; a failure to find out is an error, not False."""
@@ -150,13 +155,31 @@ class Objects:
                     _fsync(self.path(name))
                 self._counters.synced(name)
 
+    def sync_named(self, names: Iterable[str]) -> None:
+        """Force files to the disk, then the directories that name them."""
+        listed = list(names)
+        self.sync_files(listed)
+        self.sync_dirs(dict.fromkeys(map(_folder, listed)))
+
     def sync_dirs(self, names: Iterable[str]) -> None:
-        """Force directory entries to the disk, children before parents as given."""
-        if self._syncs:
-            for name in dict.fromkeys(names):
-                with _naming("sync", name or "/"):
-                    _fsync(self.path(name))
-                self._counters.synced(f"{name}/")
+        """Force directory entries to the disk.
+
+        The first time this process meets a directory it may be new, so its parents are synced
+        with it; after that they are known to name it.
+        """
+        if not self._syncs:
+            return
+        due: dict[str, None] = {}
+        for name in names:
+            due[name] = None
+            while name and name not in self._settled:
+                self._settled.add(name)
+                name = _folder(name)
+                due[name] = None
+        for name in due:
+            with _naming("sync", name or "/"):
+                _fsync(self.path(name))
+            self._counters.synced(f"{name}/")
 
 
 class _LocalBackend:
@@ -175,7 +198,6 @@ class _LocalBackend:
     def put(self, name: str, data: bytes, *, sync: bool) -> None:
         with self._written(name, data, sync) as temp:
             temp.replace(self._root / name)
-        self._sync_parent(name, sync)
 
     def create(self, name: str, data: bytes, *, sync: bool) -> bool:
         with self._written(name, data, sync) as temp:
@@ -183,7 +205,6 @@ class _LocalBackend:
                 (self._root / name).hardlink_to(temp)
             except FileExistsError:
                 return False
-        self._sync_parent(name, sync)
         return True
 
     def head(self, name: str) -> ObjectInfo | None:
@@ -237,12 +258,6 @@ class _LocalBackend:
             yield temp
         finally:
             temp.unlink(missing_ok=True)
-
-    def _sync_parent(self, name: str, sync: bool) -> None:
-        if sync:
-            parent = name.rpartition("/")[0]
-            _fsync(self._root / parent)
-            self._counters.synced(f"{parent}/")
 
 
 class _S3Backend:
@@ -313,6 +328,10 @@ class _S3Backend:
     def rename(self, old: str, new: str) -> None:
         self._counters.add("requests", 2)
         obstore.rename(self._store, old, new)
+
+
+def _folder(name: str) -> str:
+    return name.rpartition("/")[0]
 
 
 def _stat_info(name: str, stat: os.stat_result) -> ObjectInfo:

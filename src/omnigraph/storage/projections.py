@@ -152,7 +152,7 @@ def _reconcile_one(kernel: Kernel, projection: Projection, head: Head) -> int:
     staged = stage(kernel.tables, reader.handle, Append(rows))
     if staged is not None:
         try:
-            commit_staged(kernel.tables, staged, reader.version, remember=False)
+            commit_staged(kernel.tables, staged, remember=False)
         except CommitRaceError:
             return 0
     return len(rows)

@@ -49,7 +49,11 @@ class TableMove:
 
     key: TableKey
     staged: Staged
-    pin: int
+
+    @property
+    def pin(self) -> int:
+        """Return the version the write goes on top of: the one the graph points at."""
+        return self.staged.base.version
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +155,7 @@ def _commit_tables(kernel: Kernel, moves: tuple[TableMove, ...], lock: HeldLock)
 
     def move_one(move: TableMove) -> Handle:
         lock.check()
-        handle = commit_staged(kernel.tables, move.staged, move.pin)
+        handle = commit_staged(kernel.tables, move.staged)
         failpoint(BETWEEN_TABLES)
         return handle
 
@@ -166,22 +170,14 @@ def _sync_staged(kernel: Kernel, intent: Intent, staged_head: Staged) -> None:
     files = [name for move in intent.moves for name in move.staged.files]
     files += staged_head.files
     files += [layout.staging(intent.operation_id, name) for name in sorted(intent.files)]
-    sync(kernel, files)
+    kernel.objects.sync_named(files)
     sync_versions(kernel, intent.created)
-
-
-def sync(kernel: Kernel, files: Iterable[str]) -> None:
-    """Force files and the directories that name them to the disk."""
-    listed = list(files)
-    kernel.objects.sync_files(listed)
-    kernel.objects.sync_dirs(name.rpartition("/")[0] for name in listed)
 
 
 def sync_versions(kernel: Kernel, handles: Iterable[Handle]) -> None:
     """Force the manifests of freshly committed versions to the disk."""
-    sync(
-        kernel,
-        [layout.version_file(part.location, part.branch, part.version) for part in handles],
+    kernel.objects.sync_named(
+        [layout.version_file(part.location, part.branch, part.version) for part in handles]
     )
 
 

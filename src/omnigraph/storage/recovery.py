@@ -25,7 +25,7 @@ from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks import HeldLock, branch_lock_name
 from omnigraph.storage.manifest import Head, find_commit, stage_publish
 from omnigraph.storage.projections import adopted_rows
-from omnigraph.storage.publish import promote_files, swap_head, sync, sync_versions
+from omnigraph.storage.publish import promote_files, swap_head, sync_versions
 from omnigraph.storage.records import RECOVERY_ACTOR, Changes, Commit, Kind, TableVersion
 from omnigraph.storage.sidecar import Sidecar, SidecarTable, delete_sidecar, list_sidecars
 from omnigraph.storage.snapshot import BranchNotFoundError, Heads
@@ -355,7 +355,7 @@ def _publish_steps(
     if adopted_from is not None:
         adopted = adopted_rows(heads, head, adopted_from)
     staged, state = stage_publish(kernel, head, steps, adopted)
-    sync(kernel, staged.files)
+    kernel.objects.sync_named(staged.files)
     failpoint(BEFORE_PUBLISH)
     after = swap_head(kernel, head, staged, state)
     sync_versions(kernel, [after.handle])

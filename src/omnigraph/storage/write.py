@@ -24,14 +24,22 @@ from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks import branch_lock_name
 from omnigraph.storage.manifest import Head, find_commit
 from omnigraph.storage.projections import adopted_rows
-from omnigraph.storage.publish import Intent, TableMove, digest, publish, sync
+from omnigraph.storage.publish import Intent, TableMove, digest, publish, sync_versions
 from omnigraph.storage.records import Changes, Commit, Kind, TableVersion
 from omnigraph.storage.recovery import heal_drift, recover_branch
 from omnigraph.storage.snapshot import Heads, Snapshot, snapshot_of
 from omnigraph.storage.tables.failures import CommitRaceError
 from omnigraph.storage.tables.fork import create_fork, fork_files, name_is_free
 from omnigraph.storage.tables.handle import Handle
-from omnigraph.storage.tables.stage import Append, Change, Overwrite, Staged, TableWrite, stage
+from omnigraph.storage.tables.stage import (
+    Append,
+    Change,
+    Overwrite,
+    Staged,
+    TableWrite,
+    rebased,
+    stage,
+)
 
 AFTER_FORK = register("write.after_fork", "a table has its fork; no manifest names it yet")
 AFTER_CREATE = register(
@@ -375,11 +383,11 @@ def _intent(
         staged = _staged_on(session, entry, planned, ready.get(key))
         if staged is None:
             continue
-        moves.append(TableMove(key, staged, _pin(entry, staged)))
+        moves.append(TableMove(key, staged))
         after = TableVersion(
             key,
             entry.location,
-            _pin(entry, staged) + 1,
+            staged.base.version + 1,
             staged.base.branch,
             staged.row_count_on(entry.row_count),
         )
@@ -436,11 +444,6 @@ def new_commit(
     )
 
 
-def _pin(entry: TableVersion, staged: Staged) -> int:
-    """Return the version a staged write goes on top of."""
-    return entry.version if staged.rebases else staged.base.version
-
-
 def _staged_on(
     session: WriteSession, entry: TableVersion, planned: _Planned, ready: _Ready | None
 ) -> Staged | None:
@@ -452,8 +455,10 @@ def _staged_on(
         staged = ready.staged
         if ready.table.version == entry.version and ready.table.branch == entry.branch:
             return staged
-        if staged is not None and staged.rebases and ready.table.branch == entry.branch:
-            return staged
+        base = tables.open(entry.location, entry.branch, entry.version)
+        moved = None if staged is None else rebased(staged, base)
+        if moved is not None:
+            return moved
         session.kernel.counters.add("restaged_writes")
     base = tables.open(entry.location, entry.branch, entry.version)
     return stage(tables, base, planned.write)
@@ -468,9 +473,7 @@ def _fork(session: WriteSession, entry: TableVersion) -> Handle:
         name = layout.fork_name(session.branch, fresh)
     base = kernel.tables.open(entry.location, entry.branch, entry.version)
     forked = create_fork(kernel.tables, base, name)
-    files, folders = fork_files(entry.location, name, forked.version)
-    kernel.objects.sync_files(files)
-    kernel.objects.sync_dirs(folders)
+    kernel.objects.sync_named(fork_files(entry.location, name, forked.version))
     failpoint(AFTER_FORK)
     return forked
 
@@ -483,7 +486,7 @@ def _create(session: WriteSession, head: Head, spec: TableSpec) -> Handle:
     if location in taken or kernel.objects.list(f"{location}/{layout.VERSIONS_DIR}"):
         location = f"{location}.{kernel.ulids.next(kernel.clock.now_us()).lower()}"
     handle = kernel.tables.create(location, spec.schema.empty_table())
-    sync(kernel, [layout.version_file(location, None, handle.version)])
+    sync_versions(kernel, [handle])
     failpoint(AFTER_CREATE)
     return handle
 

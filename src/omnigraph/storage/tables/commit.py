@@ -19,13 +19,14 @@ from omnigraph.storage.tables.handle import UNKNOWN_OPERATION, Handle, Tables, o
 from omnigraph.storage.tables.stage import Staged
 
 
-def commit_staged(tables: Tables, staged: Staged, pin: int, *, remember: bool = True) -> Handle:
-    """Commit on top of version `pin`; return the handle at `pin + 1`, the newest version.
+def commit_staged(tables: Tables, staged: Staged, *, remember: bool = True) -> Handle:
+    """Commit on top of the version it was staged on; return the handle one version later.
 
     Raises:
-        CommitRaceError: the dataset was not at `pin`; what was committed must not be published.
+        CommitRaceError: the dataset had moved; whatever was committed must not be published.
     """
     base = staged.base
+    pin = base.version
     try:
         dataset = LanceDataset.commit(base.dataset, staged.transaction, max_retries=0)
     except LANCE_ERRORS:

@@ -40,17 +40,9 @@ def create_fork(tables: Tables, base: Handle, name: str) -> Handle:
     return tables.reopen(base.location, name, base.version)
 
 
-def fork_files(location: str, name: str, version: int) -> tuple[list[str], list[str]]:
-    """Return the files and directories that a new branch consists of, in sync order."""
-    home = layout.lineage(location, name)
-    files = [layout.version_file(location, name, version), layout.branch_ref(location, name)]
-    folders = [f"{home}/{layout.VERSIONS_DIR}", home]
-    parent = home.rpartition("/")[0]
-    while parent != location:
-        folders.append(parent)
-        parent = parent.rpartition("/")[0]
-    refs = f"{location}/{layout.REFS_DIR}"
-    return files, [*folders, refs, refs.rpartition("/")[0], location]
+def fork_files(location: str, name: str, version: int) -> list[str]:
+    """Return the files that a new branch consists of, in sync order."""
+    return [layout.version_file(location, name, version), layout.branch_ref(location, name)]
 
 
 def list_branches(objects: Objects, location: str) -> dict[str, BranchRef]:

@@ -9,7 +9,7 @@ with deletes. Above `MERGE_CROSSOVER` rows Lance's merge is used.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 import pyarrow as pa
@@ -64,8 +64,6 @@ class Staged:
     replaces_all: bool
     files: tuple[str, ...]
     """New files, relative to the graph, that must be on disk before the commit counts."""
-    rebases: bool
-    """Whether the transaction stays right on a version newer than `base`."""
 
     @property
     def uuid(self) -> str:
@@ -92,6 +90,19 @@ def stage(tables: Tables, base: Handle, write: TableWrite) -> Staged | None:
             return _stage_overwrite(tables, base, rows)
         case _:
             assert_never(write)
+
+
+def rebased(staged: Staged, newer: Handle) -> Staged | None:
+    """Return an append moved onto a newer version of its lineage; None for other writes.
+
+    The new fragments do not depend on the rows that were there, only on the columns.
+    """
+    operation = staged.transaction.operation
+    if not isinstance(operation, LanceOperation.Append):
+        return None
+    if not staged.base.dataset.schema.equals(newer.dataset.schema, check_metadata=True):
+        return None
+    return replace(staged, base=newer, transaction=Transaction(newer.version, operation))
 
 
 def stage_swap(tables: Tables, base: Handle, row_address: int, rows: pa.Table) -> Staged:
@@ -137,7 +148,7 @@ def _stage_append(tables: Tables, base: Handle, rows: pa.Table) -> Staged | None
     fitted = conform(rows, base.dataset.schema)
     with lance_errors(f"staging an append to {base}"):
         fresh = _write(tables, base, fitted)
-    return _staged(base, LanceOperation.Append(fresh), len(rows), fresh, [], rebases=True)
+    return _staged(base, LanceOperation.Append(fresh), len(rows), fresh, [])
 
 
 def _stage_overwrite(tables: Tables, base: Handle, rows: pa.Table) -> Staged:
@@ -152,7 +163,7 @@ def _stage_overwrite(tables: Tables, base: Handle, rows: pa.Table) -> Staged:
     operation = transaction.operation
     assert isinstance(operation, LanceOperation.Overwrite)
     fresh = list(operation.fragments)
-    return Staged(base, transaction, len(rows), True, _new_files(base, fresh, []), rebases=False)
+    return Staged(base, transaction, len(rows), True, _new_files(base, fresh, []))
 
 
 def _stage_change(
@@ -197,7 +208,7 @@ def _stage_merge(base: Handle, key: str, rows: pa.Table) -> Staged:
     assert isinstance(operation, LanceOperation.Update)
     files = _new_files(base, operation.new_fragments, operation.updated_fragments)
     added = int(stats["num_inserted_rows"])
-    return Staged(base, transaction, added, False, files, rebases=False)
+    return Staged(base, transaction, added, False, files)
 
 
 def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -282,11 +293,9 @@ def _staged(
     rows_added: int,
     fresh: Sequence[Any],
     updated: Sequence[Any],
-    *,
-    rebases: bool = False,
 ) -> Staged:
     files = _new_files(base, fresh, updated)
-    return Staged(base, Transaction(base.version, operation), rows_added, False, files, rebases)
+    return Staged(base, Transaction(base.version, operation), rows_added, False, files)
 
 
 def _new_files(base: Handle, fresh: Sequence[Any], updated: Sequence[Any]) -> tuple[str, ...]:
