@@ -39,7 +39,11 @@ def test_a_planted_violation_breaks_a_contract(tmp_path, module, line):
     planted = package / module
     before = planted.read_text() if planted.exists() else '"""New."""\n'
     planted.write_text(before + f"\n{line}\n")
-    script = "import sys; sys.path.insert(0, 'src'); from importlinter.cli import lint_imports_command as c; c()"
+    script = (
+        "import sys; sys.path.insert(0, 'src')\n"
+        "from importlinter.cli import lint_imports_command\n"
+        "lint_imports_command()\n"
+    )
     result = run(sys.executable, "-c", script, "--no-cache", cwd=tmp_path)
     assert result.returncode == 1, result.stdout + result.stderr
     assert "broken" in result.stdout

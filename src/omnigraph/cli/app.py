@@ -36,13 +36,13 @@ def _show_version(asked: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[  # noqa: ARG001 - handled by its callback
+    version: Annotated[
         bool,
         typer.Option(
             "--version", "-v", help="Print the version.", callback=_show_version, is_eager=True
         ),
     ] = False,
-    debug: Annotated[  # noqa: ARG001 - read by main(), which also catches what callbacks raise
+    debug: Annotated[
         bool, typer.Option(DEBUG, help="Show a traceback when a command fails.")
     ] = False,
 ) -> None:
