@@ -12,7 +12,8 @@ from omnigraph.compiler.query.typed import Direction
 from omnigraph.engine.image.postings import Postings, build_postings
 from omnigraph.engine.image.table import TableImage, fresh_image
 from omnigraph.engine.image.vectors import Vectors, build_vectors
-from omnigraph.engine.topology.adjacency import Adjacency, build_adjacency
+from omnigraph.engine.topology.adjacency import Adjacency
+from omnigraph.engine.topology.csr import build_csr
 
 
 class MemoryImages:
@@ -40,13 +41,8 @@ class MemoryImages:
         ]
         near, far = (kind.from_type, 1) if direction is Direction.OUT else (kind.to_type, 0)
         sources, targets = (ends[0], ends[1]) if far else (ends[1], ends[0])
-        return build_adjacency(
-            np.asarray(sources),
-            np.asarray(targets),
-            self.node(near).positions,
-            image.base.rows,
-            image.live,
-        )
+        base = build_csr(np.asarray(sources), np.asarray(targets), self.node(near).positions)
+        return Adjacency(base, None, image.live)
 
     def postings(self, type_name: str, prop: str) -> Postings:
         return build_postings(self.node(type_name).column(prop).full)

@@ -60,20 +60,24 @@ def _slots(csr: Csr, positions: Ints) -> tuple[Ints, Ints, Ints]:
     return known[rows], csr.targets[slots], csr.edges[slots]
 
 
-def build_adjacency(
-    sources: Ints, targets: Ints, nodes: int, base_edges: int, live_edges: Mask | None
+def with_added_edges(
+    base: Csr,
+    sources: Ints,
+    targets: Ints,
+    nodes: int,
+    base_edges: int,
+    live_edges: Mask | None,
 ) -> Adjacency:
-    """Return the adjacency of edges by position; those from `base_edges` on go to the overlay."""
-    base = build_csr(sources[:base_edges], targets[:base_edges], nodes)
-    return extend_adjacency(base, sources, targets, nodes, base_edges, live_edges)
+    """Return the adjacency over an unchanged base; costs the added edges only.
 
-
-def extend_adjacency(
-    base: Csr, sources: Ints, targets: Ints, nodes: int, base_edges: int, live_edges: Mask | None
-) -> Adjacency:
-    """Return the adjacency over an unchanged base; costs the added edges only."""
-    if len(sources) == base_edges:
-        return Adjacency(base, None, live_edges)
-    extra = build_csr(sources[base_edges:], targets[base_edges:], nodes)
+    Args:
+        base: adjacency of the base edges.
+        sources: near ends of the added edges, in the order of their positions.
+        targets: their far ends.
+        nodes: number of positions on the near side.
+        base_edges: position of the first added edge.
+        live_edges: which edge positions are live; None is all.
+    """
+    extra = build_csr(sources, targets, nodes)
     shifted = Csr(extra.offsets, extra.targets, extra.edges + base_edges, extra.parallel)
     return Adjacency(base, shifted, live_edges)

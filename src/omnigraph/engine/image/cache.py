@@ -1,0 +1,186 @@
+"""Images of table versions, kept between queries within a memory budget.
+
+A version that is already here is returned as it is. A newer version of a known lineage is made
+from the newest older one and what changed since; only a rewrite (restore, overwrite, changed
+columns) or too many changes make the table be read again. `(location, branch, version)` names the
+same rows for ever, so nothing here ever goes stale; it only goes unused.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.engine.image.postings import Postings, build_postings
+from omnigraph.engine.image.table import ID, TableImage, fresh_image
+from omnigraph.engine.image.vectors import Vectors, build_vectors
+from omnigraph.storage.records import TableVersion
+from omnigraph.storage.tables.scan import ROW_ID, Reader
+
+_LINEAGE_COLUMNS = ("_row_created_at_version", "_row_last_updated_at_version")
+_MAX_STEPS = 256
+"""Versions a refresh may span; beyond that reading the table again costs less."""
+
+VersionKey = tuple[str, str | None, int]
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Entry:
+    value: Any
+    nbytes: Callable[[], int]
+
+
+class ImageCache:
+    """Least recently used first out; thread-safe; one build per key at a time."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self._entries: OrderedDict[tuple[Any, ...], _Entry] = OrderedDict()
+        self._lock = threading.Lock()
+        self._building: dict[tuple[Any, ...], threading.Lock] = {}
+
+    def table(self, table: TableVersion, reader: Reader, *, in_place: bool) -> TableImage:
+        """Return the image of a table version.
+
+        Args:
+            table: which version.
+            reader: reads exactly that version.
+            in_place: whether an updated row keeps its position (nodes do, edges do not).
+        """
+        key = ("table", *_key(table))
+
+        def build() -> TableImage:
+            older = self._older(table)
+            refreshed = None if older is None else _refreshed(older, reader, in_place=in_place)
+            return refreshed or read_image(reader, table.row_count)
+
+        return self.get(key, build, _table_bytes)
+
+    def postings(self, table: TableVersion, image: TableImage, prop: str) -> Postings:
+        """Return the postings of a text column."""
+        key = ("postings", *_key(table), prop)
+        return self.get(key, lambda: build_postings(image.column(prop).full), lambda p: p.nbytes)
+
+    def vectors(self, table: TableVersion, image: TableImage, prop: str) -> Vectors:
+        """Return the vectors of a column."""
+        key = ("vectors", *_key(table), prop)
+        return self.get(key, lambda: build_vectors(image.column(prop).full), lambda v: v.nbytes)
+
+    def get(self, key: tuple[Any, ...], build: Callable[[], T], nbytes: Callable[[T], int]) -> T:
+        """Return what is kept under a key, building it at most once at a time."""
+        found = self._find(key)
+        if found is not None:
+            value: T = found.value
+            return value
+        with self._lock:
+            gate = self._building.setdefault(key, threading.Lock())
+        with gate:
+            found = self._find(key)
+            if found is None:
+                built = build()
+                found = _Entry(built, lambda: nbytes(built))
+                with self._lock:
+                    self._entries[key] = found
+                    self._building.pop(key, None)
+        result: T = found.value
+        return result
+
+    def shrink(self) -> None:
+        """Forget the least recently used until the budget holds; called after a query."""
+        with self._lock:
+            sizes = {key: entry.nbytes() for key, entry in self._entries.items()}
+            total = sum(sizes.values())
+            for key in list(self._entries):
+                if total <= self.max_bytes:
+                    return
+                total -= sizes[key]
+                del self._entries[key]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held; what two versions share is counted for each."""
+        with self._lock:
+            return sum(entry.nbytes() for entry in self._entries.values())
+
+    def _find(self, key: tuple[Any, ...]) -> _Entry | None:
+        with self._lock:
+            found = self._entries.get(key)
+            if found is not None:
+                self._entries.move_to_end(key)
+            return found
+
+    def _older(self, table: TableVersion) -> tuple[int, TableImage] | None:
+        """Return the newest kept image of the same lineage below a version."""
+        with self._lock:
+            versions = [
+                key[3]
+                for key in self._entries
+                if key[0] == "table"
+                and key[1:3] == (table.location, table.branch)
+                and key[3] < table.version
+            ]
+        if not versions:
+            return None
+        found = self._find(("table", table.location, table.branch, max(versions)))
+        return None if found is None else (max(versions), found.value)
+
+
+def read_image(reader: Reader, rows: int) -> TableImage:
+    """Return a fresh image that reads its columns from one table version on first use."""
+
+    def load(names: Sequence[str]) -> pa.Table:
+        plain = [name for name in names if name != ROW_ID]
+        return reader.scan(plain, with_row_id=ROW_ID in names)
+
+    return fresh_image(rows, load)
+
+
+def _refreshed(
+    older: tuple[int, TableImage], reader: Reader, *, in_place: bool
+) -> TableImage | None:
+    """Return the older image brought up to the reader's version, or None if it cannot be."""
+    version, image = older
+    if reader.version - version > _MAX_STEPS or reader.has_rewrites_since(version):
+        return None
+    delta = reader.delta(version)
+    changed = delta.inserted.num_rows + delta.updated.num_rows + len(delta.deleted_row_ids)
+    if not changed:
+        return image
+    upserts = _whole_rows(reader, delta.inserted, delta.updated)
+    gone = _deleted_ids(image, delta.deleted_row_ids)
+    after = image.with_changes(upserts, gone, in_place=in_place)
+    return None if after.wants_folding else after
+
+
+def _whole_rows(reader: Reader, inserted: pa.Table, updated: pa.Table) -> pa.Table | None:
+    parts = [part for part in (inserted, updated) if part.num_rows]
+    if not parts:
+        return None
+    names = [*reader.schema.names, ROW_ID]
+    return pa.concat_tables([part.select(names) for part in parts])
+
+
+def _deleted_ids(image: TableImage, row_ids: pa.Array) -> list[str]:
+    """Return the ids of rows that the image knows by their stable row id."""
+    if not len(row_ids):
+        return []
+    known = image.column(ROW_ID).full.to_numpy()
+    at = np.flatnonzero(np.isin(known, row_ids.to_numpy()))
+    ids: list[str] = image.column(ID).take(at).to_pylist()
+    return ids
+
+
+def _table_bytes(image: TableImage) -> int:
+    overlay = 0 if image.overlay is None else int(image.overlay.nbytes)
+    return image.base.nbytes + overlay
+
+
+def _key(table: TableVersion) -> VersionKey:
+    return (table.location, table.branch, table.version)

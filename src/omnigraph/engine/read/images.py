@@ -1,0 +1,88 @@
+"""The images of one snapshot: what the executor sees of storage."""
+
+from __future__ import annotations
+
+from omnigraph.compiler.catalog.model import Catalog, EdgeType
+from omnigraph.compiler.query.typed import Direction
+from omnigraph.engine.image.cache import ImageCache
+from omnigraph.engine.image.postings import Postings
+from omnigraph.engine.image.table import TableImage
+from omnigraph.engine.image.vectors import Vectors
+from omnigraph.engine.topology.adjacency import Adjacency, with_added_edges
+from omnigraph.engine.topology.csr import Csr, build_csr
+from omnigraph.storage.snapshot import Snapshot
+
+
+class SnapshotImages:
+    """Images of the tables of one snapshot, shared through the cache with other queries."""
+
+    def __init__(self, snapshot: Snapshot, catalog: Catalog, cache: ImageCache) -> None:
+        self._snapshot = snapshot
+        self._catalog = catalog
+        self._cache = cache
+        self._tables: dict[str, TableImage] = {}
+        self._adjacency: dict[tuple[str, Direction], Adjacency] = {}
+
+    def node(self, type_name: str) -> TableImage:
+        """Return the image of a node type."""
+        return self._table(f"node:{type_name}", in_place=True)
+
+    def edge(self, edge: str) -> TableImage:
+        """Return the image of an edge type."""
+        return self._table(f"edge:{edge}", in_place=False)
+
+    def adjacency(self, edge: str, direction: Direction) -> Adjacency:
+        """Return one direction of an edge type; the part that did not change is shared."""
+        found = self._adjacency.get((edge, direction))
+        if found is None:
+            found = self._build_adjacency(self._catalog.edges[edge], direction)
+            self._adjacency[edge, direction] = found
+        return found
+
+    def postings(self, type_name: str, prop: str) -> Postings:
+        """Return the postings of a text property."""
+        table = self._snapshot.table(f"node:{type_name}")
+        return self._cache.postings(table, self.node(type_name), prop)
+
+    def vectors(self, type_name: str, prop: str) -> Vectors:
+        """Return the vectors of a property."""
+        table = self._snapshot.table(f"node:{type_name}")
+        return self._cache.vectors(table, self.node(type_name), prop)
+
+    def _table(self, key: str, *, in_place: bool) -> TableImage:
+        found = self._tables.get(key)
+        if found is None:
+            table = self._snapshot.table(key)
+            found = self._cache.table(table, self._snapshot.open(key), in_place=in_place)
+            self._tables[key] = found
+        return found
+
+    def _build_adjacency(self, edge: EdgeType, direction: Direction) -> Adjacency:
+        image = self.edge(edge.name)
+        near, far, near_end, far_end = (
+            (edge.from_type, edge.to_type, "src", "dst")
+            if direction is Direction.OUT
+            else (edge.to_type, edge.from_type, "dst", "src")
+        )
+        near_nodes, far_nodes = self.node(near), self.node(far)
+
+        def build() -> Csr:
+            starts, ends = image.base.arrays([near_end, far_end])
+            return build_csr(
+                near_nodes.find_many(starts), far_nodes.find_many(ends), near_nodes.positions
+            )
+
+        # Positions never change within a base, so the CSR belongs to the three bases.
+        bases = (image.base, near_nodes.base, far_nodes.base)
+        base = self._cache.get(("csr", direction, *bases), build, lambda csr: csr.nbytes)
+        if image.overlay is None:
+            return Adjacency(base, None, image.live)
+        added = image.overlay
+        return with_added_edges(
+            base,
+            near_nodes.find_many(added.column(near_end).combine_chunks()),
+            far_nodes.find_many(added.column(far_end).combine_chunks()),
+            near_nodes.positions,
+            image.base.rows,
+            image.live,
+        )
