@@ -1,0 +1,246 @@
+"""`Graph`: what a Python program holds. Porcelain and wiring; each method a few lines.
+
+Reads are thread-safe: a query takes one snapshot and never looks at the head again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+
+from omnigraph.base.clock import SYSTEM_CLOCK, Clock
+from omnigraph.base.ids import TableKey
+from omnigraph.compiler.catalog.arrow import arrow_schema
+from omnigraph.compiler.catalog.build import LoadedSchema, catalog_of, load_schema
+from omnigraph.compiler.catalog.ir_json import from_json, schema_hash, to_json
+from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.compiler.compile import CompiledQuery, compile_query
+from omnigraph.compiler.ir.explain import explain_query
+from omnigraph.compiler.ir.ops import ReadIr
+from omnigraph.compiler.source import Source
+from omnigraph.compiler.syntax import decode
+from omnigraph.engine.image.cache import ImageCache
+from omnigraph.engine.read.context import Budget, Limits
+from omnigraph.engine.read.images import SnapshotImages
+from omnigraph.engine.read.run import run_read
+from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.result import QueryResult
+from omnigraph.storage.create import TableSpec
+from omnigraph.storage.options import DEFAULTS, StorageOptions
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.store import GraphStore, init_store, open_store
+
+SCHEMA_FILE, IR_FILE, STATE_FILE = "_schema.pg", "_schema.ir.json", "__schema_state.json"
+DEFAULT_IMAGE_BYTES = 4 << 30
+
+
+class ClosedError(BadRequestError):
+    """The graph was closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOptions:
+    """Everything a caller may decide about an open graph."""
+
+    storage: StorageOptions = DEFAULTS
+    image_bytes: int = DEFAULT_IMAGE_BYTES
+    """Memory for resident tables; what does not fit is read again."""
+    limits: Limits = field(default_factory=Limits)
+    """Limits of every query, unless the call brings its own."""
+    clock: Clock = SYSTEM_CLOCK
+
+
+class Graph:
+    """One open graph. Get it from `connect` or `init`; close it, or use it as a context."""
+
+    def __init__(self, store: GraphStore, options: GraphOptions) -> None:
+        self._store: GraphStore | None = store
+        self._options = options
+        self._cache = ImageCache(options.image_bytes)
+        self._catalogs: dict[str, Catalog] = {}
+        self._images: tuple[str, SnapshotImages] | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def store(self) -> GraphStore:
+        """The storage below; for tools, not for everyday use."""
+        if self._store is None:
+            raise ClosedError("this graph is closed", hint="connect again")
+        return self._store
+
+    @property
+    def uri(self) -> str:
+        """Where the graph lives."""
+        return str(self.store.kernel.root)
+
+    @property
+    def schema(self) -> str:
+        """The accepted schema text."""
+        return self.store.read_file(SCHEMA_FILE).decode()
+
+    @property
+    def catalog(self) -> Catalog:
+        """What the accepted schema means."""
+        return self._catalog(self.store.snapshot())
+
+    def snapshot(self, branch: str = "main") -> Snapshot:
+        """Return the current state of a branch, as one immutable value."""
+        return self.store.snapshot(branch)
+
+    def query(
+        self,
+        source: str | Path,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str = "main",
+        at: str | int | None = None,
+        limits: Limits | None = None,
+    ) -> QueryResult:
+        """Run a read query.
+
+        Args:
+            source: the query text, or the path of a `.gq` file.
+            name: which query of the text; needed when it has several.
+            params: parameter values by name, without `$`.
+            branch: the branch to read.
+            at: a commit id, or a version of the branch, to read the past.
+            limits: time and row limits of this run.
+
+        Raises:
+            CompileError: the text is wrong.
+            BadRequestError: a parameter is wrong, or the query is a mutation.
+            NotFoundError: no such query, branch or commit.
+            BudgetExceededError: a limit was reached.
+        """
+        snapshot = self._snapshot_at(branch, at)
+        catalog = self._catalog(snapshot)
+        compiled = compile_query(catalog, _source(source), name)
+        ir = _read_ir(compiled)
+        bound = compiled.bind(params, now_ms=self._options.clock.now_us() // 1_000)
+        budget = Budget(limits or self._options.limits, self._options.clock)
+        table = run_read(ir, self._images_of(snapshot, catalog), bound, budget)
+        self._cache.shrink()
+        return QueryResult(table, compiled.name, snapshot.branch, snapshot.commit_id)
+
+    def explain(self, source: str | Path, name: str | None = None) -> str:
+        """Return the operators a query compiles to."""
+        return explain_query(compile_query(self.catalog, _source(source), name).ir)
+
+    def close(self) -> None:
+        """Let go of everything; closing twice is fine."""
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
+        self._images = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _snapshot_at(self, branch: str, at: str | int | None) -> Snapshot:
+        match at:
+            case None:
+                return self.store.snapshot(branch)
+            case int():
+                return self.store.snapshot_at(version=at, branch=branch)
+            case _:
+                return self.store.snapshot_at(commit_id=at, branch=branch)
+
+    def _catalog(self, snapshot: Snapshot) -> Catalog:
+        digest = snapshot.files[IR_FILE]
+        found = self._catalogs.get(digest)
+        if found is None:
+            found = catalog_of(from_json(self.store.read_file(IR_FILE, snapshot)))
+            self._catalogs[digest] = found
+        return found
+
+    def _images_of(self, snapshot: Snapshot, catalog: Catalog) -> SnapshotImages:
+        """Return the images of a snapshot; those of the last one are kept at hand."""
+        with self._lock:
+            kept = self._images
+            if kept is not None and kept[0] == snapshot.commit_id:
+                return kept[1]
+        fresh = SnapshotImages(snapshot, catalog, self._cache)
+        with self._lock:
+            self._images = (snapshot.commit_id, fresh)
+        return fresh
+
+
+def connect(uri: str, *, read_only: bool = False, options: GraphOptions | None = None) -> Graph:
+    """Open a graph.
+
+    Raises:
+        NotFoundError: there is no graph at this place.
+        FormatError: a newer version of this package wrote it.
+    """
+    chosen = options or GraphOptions()
+    return Graph(open_store(uri, read_only, chosen.storage, chosen.clock), chosen)
+
+
+def init(uri: str, schema: str | Path, *, options: GraphOptions | None = None) -> Graph:
+    """Create a graph with an accepted schema and return it open.
+
+    Args:
+        uri: a path, `file://` or `s3://` address.
+        schema: the schema text, or the path of a `.pg` file.
+        options: settings of the open graph.
+
+    Raises:
+        CompileError: the schema is wrong; nothing was created.
+        AlreadyExistsError: there is a graph; it is left untouched.
+    """
+    chosen = options or GraphOptions()
+    source = _source(schema)
+    loaded = load_schema(source)
+    catalog = loaded.catalog
+    kinds: list[NodeType | EdgeType] = [*catalog.nodes.values(), *catalog.edges.values()]
+    tables = [TableSpec(TableKey(kind.table_key), arrow_schema(kind)) for kind in kinds]
+    files = contract_files(source.text, loaded)
+    return Graph(init_store(uri, tables, files, chosen.storage, chosen.clock), chosen)
+
+
+def contract_files(text: str, loaded: LoadedSchema) -> dict[str, bytes]:
+    """Return the files that record an accepted schema: its text, its meaning, its hash."""
+    state = {
+        "format_version": 1,
+        "schema_ir_hash": schema_hash(loaded.ir),
+        "schema_identity_version": 1,
+    }
+    return {
+        SCHEMA_FILE: text.encode(),
+        IR_FILE: to_json(loaded.ir).encode(),
+        STATE_FILE: orjson.dumps(state, option=orjson.OPT_INDENT_2),
+    }
+
+
+def _source(given: str | Path) -> Source:
+    """Return a text as it is, a path as the text of its file."""
+    if isinstance(given, str) and not given.rstrip().endswith((".gq", ".pg")):
+        return Source(given)
+    path = Path(given)
+    try:
+        return decode(path.read_bytes(), str(path))
+    except FileNotFoundError:
+        raise NotFoundError(f"file '{path}' not found") from None
+
+
+def _read_ir(compiled: CompiledQuery) -> ReadIr:
+    if not isinstance(compiled.ir, ReadIr):
+        raise BadRequestError(
+            f"query '{compiled.name}' is a mutation", hint="run it as a mutation, not as a read"
+        )
+    return compiled.ir

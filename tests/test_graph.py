@@ -1,0 +1,201 @@
+"""The Python API for reads, over real Lance tables."""
+
+import threading
+
+import pyarrow as pa
+import pytest
+
+import omnigraph
+from omnigraph.engine.read.context import Limits
+from omnigraph.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    BudgetExceededError,
+    CompileError,
+    NotFoundError,
+)
+
+SCHEMA = """node Person {
+  name: String @key
+  age: I32?
+}
+
+node Company {
+  name: String @key
+}
+
+edge Knows: Person -> Person {
+  since: Date?
+}
+
+edge WorksAt: Person -> Company
+"""
+FRIENDS = (
+    "query friends($name: String) { match { $p: Person { name: $name }  $p knows $f } "
+    "return { $f.name } }"
+)
+
+
+def people(*rows):
+    return pa.table(
+        {
+            "id": [name for name, _ in rows],
+            "name": [name for name, _ in rows],
+            "age": pa.array([age for _, age in rows], pa.int32()),
+        }
+    )
+
+
+def knows(*pairs):
+    return pa.table(
+        {
+            "id": [f"{a}-{b}" for a, b in pairs],
+            "src": [a for a, _ in pairs],
+            "dst": [b for _, b in pairs],
+            "since": pa.array([None] * len(pairs), pa.date32()),
+        }
+    )
+
+
+@pytest.fixture
+def graph(tmp_path):
+    with omnigraph.init(str(tmp_path / "g.omni"), SCHEMA) as opened:
+        write = opened.store.begin()
+        write.append("node:Person", people(("Alice", 30), ("Bob", 25), ("Charlie", None)))
+        write.append("edge:Knows", knows(("Alice", "Bob"), ("Alice", "Charlie")))
+        write.commit()
+        yield opened
+
+
+def names(graph, **options):
+    return [row["f.name"] for row in graph.query(FRIENDS, params={"name": "Alice"}, **options)]
+
+
+def test_a_query_reads_what_was_written(graph):
+    assert names(graph) == ["Bob", "Charlie"]
+    assert graph.query(FRIENDS, params={"name": "Nobody"}).to_dicts() == []
+
+
+def test_another_connection_sees_the_same_graph(graph):
+    with omnigraph.connect(graph.uri, read_only=True) as other:
+        assert names(other) == ["Bob", "Charlie"]
+        assert other.schema == SCHEMA
+        assert other.catalog.schema_hash == graph.catalog.schema_hash
+
+
+def test_a_long_lived_reader_follows_writes_of_another_handle(graph):
+    with omnigraph.connect(graph.uri, read_only=True) as reader:
+        assert names(reader) == ["Bob", "Charlie"]
+        write = graph.store.begin()
+        write.append("node:Person", people(("Diana", 28)))
+        write.append("edge:Knows", knows(("Alice", "Diana")))
+        write.commit()
+        assert names(reader) == ["Bob", "Charlie", "Diana"]
+        write = graph.store.begin()
+        write.delete("edge:Knows", ["Alice-Bob"])
+        write.upsert("node:Person", people(("Charlie", 99)))
+        write.commit()
+        rows = reader.query(
+            "query a() { match { $p: Person $p knows $f } return { $f.name, $f.age } }"
+        )
+        assert rows.to_dicts() == [
+            {"f.name": "Charlie", "f.age": 99},
+            {"f.name": "Diana", "f.age": 28},
+        ]
+
+
+def test_the_past_stays_readable_by_commit_and_by_version(graph):
+    before = graph.snapshot()
+    write = graph.store.begin()
+    write.delete("edge:Knows", ["Alice-Bob"])
+    write.commit()
+    assert names(graph) == ["Charlie"]
+    assert names(graph, at=before.commit_id) == ["Bob", "Charlie"]
+    assert names(graph, at=before.manifest_version) == ["Bob", "Charlie"]
+
+
+def test_branches_are_read_apart(graph):
+    graph.store.branches.create("draft")
+    write = graph.store.begin("draft")
+    write.delete("edge:Knows", ["Alice-Bob"])
+    write.commit()
+    assert names(graph, branch="draft") == ["Charlie"]
+    assert names(graph) == ["Bob", "Charlie"]
+
+
+def test_queries_come_from_text_or_from_a_file(graph, tmp_path):
+    path = tmp_path / "q.gq"
+    path.write_text(FRIENDS + "\n" + FRIENDS.replace("friends", "others"))
+    assert len(graph.query(path, "others", {"name": "Alice"})) == 2
+    assert len(graph.query(str(path), "friends", {"name": "Alice"})) == 2
+    with pytest.raises(NotFoundError, match=r"q2\.gq"):
+        graph.query(tmp_path / "q2.gq")
+    with pytest.raises(BadRequestError, match="2 queries"):
+        graph.query(path, params={"name": "Alice"})
+    with pytest.raises(NotFoundError, match="query 'friend' not found"):
+        graph.query(path, "friend")
+
+
+def test_mistakes_are_typed_errors(graph):
+    with pytest.raises(CompileError, match="T6"):
+        graph.query("query a() { match { $p: Person } return { $p.agee } }")
+    with pytest.raises(BadRequestError, match="parameter 'name' not provided"):
+        graph.query(FRIENDS)
+    with pytest.raises(BadRequestError, match="is a mutation"):
+        graph.query('query a() { delete Person where name = "x" }')
+    with pytest.raises(NotFoundError, match="branch 'none'"):
+        graph.query(FRIENDS, params={"name": "x"}, branch="none")
+    with pytest.raises(NotFoundError):
+        graph.query(FRIENDS, params={"name": "x"}, at="01ARZ3NDEKTSV4RRFFQ69G5FAV")
+
+
+def test_limits_stop_a_query_and_say_which(graph):
+    text = "query a() { match { $a: Person  $b: Person } return { $a, $b } }"
+    with pytest.raises(BudgetExceededError, match="row budget is 5"):
+        graph.query(text, limits=Limits(rows=5))
+    with pytest.raises(BudgetExceededError, match="time budget"):
+        graph.query(text, limits=Limits(seconds=0.0))
+
+
+def test_init_refuses_an_existing_graph_and_a_broken_schema(graph, tmp_path):
+    with pytest.raises(AlreadyExistsError):
+        omnigraph.init(graph.uri, SCHEMA)
+    assert names(graph) == ["Bob", "Charlie"]
+    with pytest.raises(CompileError):
+        omnigraph.init(str(tmp_path / "bad.omni"), "node {")
+    assert not (tmp_path / "bad.omni").exists()
+    with pytest.raises(NotFoundError):
+        omnigraph.connect(str(tmp_path / "none.omni"))
+
+
+def test_a_closed_graph_says_so(graph):
+    graph.close()
+    graph.close()
+    with pytest.raises(BadRequestError, match="closed"):
+        graph.query(FRIENDS)
+
+
+def test_threads_read_one_graph(graph):
+    failures = []
+
+    def read():
+        wrong = [found for _ in range(20) if (found := names(graph)) != ["Bob", "Charlie"]]
+        failures.extend(wrong)
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_results_become_frames(graph):
+    result = graph.query("query a() { match { $p: Person } return { $p.name, $p.age } }")
+    assert result.to_pandas()["p.name"].tolist() == ["Alice", "Bob", "Charlie"]
+    assert result.to_polars()["p.age"].to_list() == [30, 25, None]
+    assert result.to_arrow().num_rows == 3
+
+
+def test_explain_shows_the_plan(graph):
+    assert "Knows" in graph.explain(FRIENDS)
