@@ -54,6 +54,12 @@ def disable_all() -> None:
         _active.clear()
 
 
+def passes() -> dict[str, int]:
+    """Return how often each armed failpoint was passed, so a dry run can list its gaps."""
+    with _lock:
+        return {name: action.passes for name, action in _active.items()}
+
+
 def failpoint(name: str) -> None:
     """Pass through, unless a test armed `name`."""
     if not _active:

@@ -1,0 +1,246 @@
+"""Every kind of write the kernel can do, scripted, for the crash matrix.
+
+Each operation prepares a graph, is run in a child process, and may be interrupted anywhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from omnigraph.base import failpoints
+from omnigraph.base.failpoints import FailpointTriggeredError
+from omnigraph.base.ids import TableKey
+from omnigraph.storage import layout
+from omnigraph.storage.create import TableSpec
+from omnigraph.storage.options import DEFAULTS, StorageOptions
+from omnigraph.storage.store import GraphStore, open_store
+from tests.support.children import Say
+from tests.support.storage_model import (
+    CONTRACT,
+    SCHEMA,
+    A,
+    B,
+    E,
+    empty_graph,
+    new_graph,
+    rows,
+    write,
+)
+
+NEW = TableKey("node:New")
+RENAMED = TableKey("node:Renamed")
+
+# A kill loses nothing that was written, so fsync would only cost time; power cuts are apart.
+QUIET = replace(DEFAULTS, maintenance="manual", durability="os")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A graph to start from and one thing to do to it."""
+
+    name: str
+    prepare: Callable[[Path], None]
+    act: Callable[[GraphStore], None] | None
+    """None stands for `init`, which starts from nothing."""
+    options: StorageOptions = QUIET
+
+
+def run_operation(say: Say, name: str, root: str) -> None:
+    """Child task: do it and say so; the failpoints decide how far it gets."""
+    operation = OPERATIONS[name]
+    if operation.act is None:
+        empty_graph(root, operation.options).close()
+    else:
+        store = open_store(root, options=operation.options)
+        operation.act(store)
+        say("done")
+        store.close()
+    say("closed")
+
+
+def record_passes(say: Say, name: str, root: str) -> None:
+    """Child task: do it without interruption and say how often each failpoint was passed."""
+    failpoints.enable(";".join(f"{point}=sleep:0" for point in failpoints.REGISTRY))
+    run_operation(say, name, root)
+    say({point: times for point, times in failpoints.passes().items() if times})
+
+
+@contextlib.contextmanager
+def interrupted(spec: str) -> Iterator[None]:
+    """Let the block run into a failpoint that raises, as if its process had died there."""
+    failpoints.enable(spec)
+    try:
+        yield
+    except FailpointTriggeredError:
+        return
+    finally:
+        failpoints.disable_all()
+    raise AssertionError(f"the block ended without reaching {spec}")
+
+
+def _plain(root: Path) -> None:
+    new_graph(root, QUIET).close()
+
+
+def _nothing(root: Path) -> None:
+    root.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _branched(root: Path) -> None:
+    with new_graph(root, QUIET) as store:
+        store.branches.create("side")
+
+
+def _forked(root: Path) -> None:
+    with new_graph(root, QUIET) as store:
+        store.branches.create("side")
+        write(store, {A: {"a1": 100, "side": 1}}, "side")
+
+
+def _append(store: GraphStore) -> None:
+    session = store.begin()
+    session.append(A, rows({"n1": 1, "n2": 2}))
+    session.commit()
+
+
+def _upsert(store: GraphStore) -> None:
+    write(store, {A: {"a1": -1, "n1": 1}})
+
+
+def _delete(store: GraphStore) -> None:
+    session = store.begin()
+    session.delete(A, ["a1", "a4"])
+    session.commit()
+
+
+def _overwrite(store: GraphStore) -> None:
+    session = store.begin()
+    session.overwrite(A, rows({"o1": 1}))
+    session.commit()
+
+
+def _many(store: GraphStore) -> None:
+    session = store.begin(actor="ann")
+    session.append(E, rows({"e1": 1}))
+    session.upsert(A, rows({"a2": -2, "n1": 1}))
+    session.delete(B, ["b1"])
+    session.commit(idempotency_key="many", request_hash="h", result={"rows": 3})
+
+
+def _schema_change(store: GraphStore) -> None:
+    session = store.begin(writer_kind="SchemaApply")
+    session.create_table(TableSpec(NEW, SCHEMA), rows({"x": 1}))
+    session.rename_table(B, RENAMED)
+    session.drop_table(E)
+    session.upsert(A, rows({"a1": -1}))
+    session.replace_file(CONTRACT, b"second")
+    session.commit()
+
+
+def _rename_only(store: GraphStore) -> None:
+    session = store.begin(writer_kind="SchemaApply")
+    session.rename_table(B, RENAMED)
+    session.replace_file(CONTRACT, b"second")
+    session.commit()
+
+
+def _fork(store: GraphStore) -> None:
+    session = store.begin("side")
+    session.upsert(A, rows({"a1": -1, "n1": 1}))
+    session.delete(B, ["b1"])
+    session.commit()
+
+
+def _write_fork(store: GraphStore) -> None:
+    write(store, {A: {"a1": -1, "n1": 1}, B: {"b1": -1}}, "side")
+
+
+def _create_branch(store: GraphStore) -> None:
+    store.branches.create("other", "side")
+
+
+def _delete_branch(store: GraphStore) -> None:
+    store.branches.delete("side")
+
+
+def _merge(store: GraphStore) -> None:
+    source = store.snapshot("side")
+    session = store.begin(writer_kind="BranchMerge")
+    session.upsert(A, rows({"a1": 100, "side": 1}))
+    session.commit(merged_parent=source.commit_id, merged_from=source.branch)
+
+
+def _left_after(spec: str) -> Callable[[Path], None]:
+    """Prepare a graph on which `many` was interrupted, so that opening it must recover."""
+
+    def prepare(root: Path) -> None:
+        with new_graph(root, QUIET) as store, interrupted(spec):
+            _many(store)
+
+    return prepare
+
+
+def _left_mixed(root: Path) -> None:
+    """Prepare a graph on which some tables of `many` have moved and one has not."""
+    with new_graph(root, QUIET) as store:
+        with interrupted("publish.after_tables=raise"):
+            _many(store)
+        behind = store.snapshot().table(A)
+        (root / layout.version_file(behind.location, None, behind.version + 1)).unlink()
+
+
+def _left_torn(root: Path) -> None:
+    """Prepare a graph whose last write tore a table's manifest."""
+    with new_graph(root, QUIET) as store:
+        with interrupted("publish.after_tables=raise"):
+            _many(store)
+        torn = store.snapshot().table(A)
+        (root / layout.version_file(torn.location, None, torn.version + 1)).write_bytes(b"")
+
+
+def _left_on_fork(root: Path) -> None:
+    with new_graph(root, QUIET) as store:
+        store.branches.create("side")
+        with interrupted("publish.after_tables=raise"):
+            _fork(store)
+
+
+def _left_on_deleted_branch(root: Path) -> None:
+    _left_on_fork(root)
+    (root / layout.branch_ref(layout.MANIFEST, "side")).unlink()
+
+
+def _only_open(store: GraphStore) -> None:
+    """Opening for writing has already done the work."""
+
+
+OPERATIONS: dict[str, Operation] = {
+    operation.name: operation
+    for operation in (
+        Operation("init", _nothing, None),
+        Operation("append", _plain, _append),
+        Operation("upsert", _plain, _upsert),
+        Operation("delete", _plain, _delete),
+        Operation("overwrite", _plain, _overwrite),
+        Operation("many tables", _plain, _many),
+        Operation("schema change", _plain, _schema_change),
+        Operation("rename only", _plain, _rename_only),
+        Operation("first write on a branch", _branched, _fork),
+        Operation("later write on a branch", _forked, _write_fork),
+        Operation("branch create", _forked, _create_branch),
+        Operation("branch delete", _forked, _delete_branch),
+        Operation("merge", _forked, _merge),
+        Operation(
+            "recovery: nothing moved", _left_after("publish.after_sidecar=raise"), _only_open
+        ),
+        Operation("recovery: all moved", _left_after("publish.after_tables=raise"), _only_open),
+        Operation("recovery: some moved", _left_mixed, _only_open),
+        Operation("recovery: torn table", _left_torn, _only_open),
+        Operation("recovery: published", _left_after("publish.after_publish=raise"), _only_open),
+        Operation("recovery: on a fork", _left_on_fork, _only_open),
+        Operation("recovery: branch gone", _left_on_deleted_branch, _only_open),
+    )
+}
