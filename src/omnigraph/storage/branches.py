@@ -11,13 +11,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from omnigraph.base.failpoints import failpoint, register
-from omnigraph.base.ids import BranchName
+from omnigraph.base.ids import BranchName, TableKey
 from omnigraph.errors import AlreadyExistsError, BadRequestError, ConflictError
 from omnigraph.storage import layout
+from omnigraph.storage.history import rows_until, tables_at
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks import REFS_LOCK, branch_lock_name
 from omnigraph.storage.manifest import Head
-from omnigraph.storage.snapshot import BranchNotFoundError, Heads
+from omnigraph.storage.records import Commit, TableVersion
+from omnigraph.storage.snapshot import BranchNotFoundError, Heads, snapshot_of
+from omnigraph.storage.tables.commit import commit_staged
+from omnigraph.storage.tables.compact import fragment_rows
+from omnigraph.storage.tables.failures import SnapshotExpiredError
 from omnigraph.storage.tables.fork import (
     BranchRef,
     create_fork,
@@ -26,8 +31,12 @@ from omnigraph.storage.tables.fork import (
     has_files,
     list_branches,
 )
+from omnigraph.storage.tables.stage import stage_refold
 
 AFTER_CREATE = register("branch_create.after_ref", "the branch exists; its files are not synced")
+AFTER_ORIGIN = register(
+    "branch_create.after_origin", "a hidden branch exists; it does not hold the old commit yet"
+)
 AFTER_REF_DELETE = register("branch_delete.after_ref", "the branch is gone; its forks remain")
 
 
@@ -82,6 +91,57 @@ def create_branch(kernel: Kernel, heads: Heads, name: BranchName, source: Branch
     return heads.current(name)
 
 
+def create_branch_at(
+    kernel: Kernel, heads: Heads, name: BranchName, source: BranchName, commit: Commit
+) -> Head:
+    """Create a branch that starts as what `source` was after `commit`.
+
+    The branch appears in one step, with the right content: it is prepared on a hidden branch
+    and only then named.
+
+    Raises:
+        SnapshotExpiredError: files of that commit were cleaned.
+    """
+    with kernel.locks.hold(REFS_LOCK, f"create branch {name}"):
+        _require_new(name, branch_refs(kernel))
+        head = heads.current(source)
+        tables = tables_at(head, commit.sequence)
+        _require_readable(kernel, name, tables)
+        if has_files(kernel.objects, layout.MANIFEST, name):
+            delete_branch(kernel.tables, layout.MANIFEST, name)
+        origin = layout.origin_branch(kernel.ulids.next(kernel.clock.now_us()))
+        hidden = create_fork(kernel.tables, head.handle, origin)
+        files = fork_files(layout.MANIFEST, origin, hidden.version)
+        failpoint(AFTER_ORIGIN)
+        rows = rows_until(head, commit, tables)
+        fragments = [fragment_id for fragment_id, _ in fragment_rows(hidden)]
+        staged = stage_refold(kernel.tables, hidden, fragments, rows)
+        past = commit_staged(kernel.tables, staged, remember=False)
+        files += [*staged.files, layout.version_file(layout.MANIFEST, origin, past.version)]
+        kernel.objects.sync_named(files)
+        create_fork(kernel.tables, past, name)
+        failpoint(AFTER_CREATE)
+        kernel.objects.sync_named(fork_files(layout.MANIFEST, name, past.version))
+    heads.forget(name)
+    return heads.current(name)
+
+
+def _require_readable(
+    kernel: Kernel, name: BranchName, tables: Mapping[TableKey, TableVersion]
+) -> None:
+    for table in tables.values():
+        if not kernel.tables.version_exists(table.location, table.branch, table.version):
+            raise SnapshotExpiredError(
+                f"{table.key} version {table.version} was cleaned up",
+                hint="choose a newer commit",
+            )
+        if table.branch is not None and layout.fork_owner(table.branch) == name:
+            raise ConflictError(
+                f"that commit reads {table.key} from an earlier branch '{name}'",
+                hint="choose another name",
+            )
+
+
 def remove_branch(kernel: Kernel, heads: Heads, name: BranchName) -> None:
     """Delete a branch; its tables' forks stay until cleanup may take them.
 
@@ -99,6 +159,8 @@ def remove_branch(kernel: Kernel, heads: Heads, name: BranchName) -> None:
         if name not in refs:
             raise BranchNotFoundError(name)
         _require_unused(heads, name, refs)
+        # Readers of this branch may be under way: its forks stay for the floor at least.
+        snapshot_of(kernel, heads.current(name)).pin(kernel.options.retention.floor_s)
         kernel.objects.delete(layout.branch_ref(layout.MANIFEST, name))
         kernel.objects.sync_dirs([f"{layout.MANIFEST}/{layout.REFS_DIR}"])
         failpoint(AFTER_REF_DELETE)

@@ -7,23 +7,31 @@ from rows, by commit sequence. Writes nothing.
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
+import pyarrow as pa
 
 from omnigraph.base.ids import BranchName, CommitId, TableKey
 from omnigraph.errors import ConflictError, NotFoundError
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.manifest import (
+    COMMIT,
+    HEAD,
     TABLE_VERSION,
     TOMBSTONE,
     Head,
+    State,
     find_commit,
+    head_row,
     read_commits,
     read_history,
+    rows_of,
 )
 from omnigraph.storage.records import Commit, TableVersion
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.scan import Reader
 
 
 class CommitNotFoundError(NotFoundError):
@@ -63,6 +71,38 @@ def _table_of(row: dict[str, Any], stated: dict[str, Any]) -> TableVersion | Non
         row["table_branch"],
         row["row_count"],
     )
+
+
+def rows_until(head: Head, commit: Commit, tables: Mapping[TableKey, TableVersion]) -> pa.Table:
+    """Return the whole manifest as it would be if `commit` were the newest."""
+    every = Reader(head.handle).scan().to_pylist()
+    kept = [
+        row for row in every if _sequence_of(row) <= commit.sequence and row["object_id"] != HEAD
+    ]
+    commits = [row for row in kept if row["object_type"] == COMMIT]
+    changed: dict[TableKey, int] = {}
+    for past in read_commits(head.handle):
+        if past.kind == "logical" and past.sequence <= commit.sequence:
+            changed |= {key: past.sequence for key in past.tables if key in tables}
+    state = State(
+        head.branch,
+        commit.id,
+        commit.sequence,
+        commit.logical_id,
+        tables,
+        changed,
+        head.files,
+        len(commits),
+    )
+    return rows_of([*kept, head_row(state)])
+
+
+def _sequence_of(row: Mapping[str, Any]) -> int:
+    """Return the commit sequence a row belongs to; rows without one belong to all."""
+    stated = orjson.loads(row["metadata"]) if row["metadata"] else {}
+    if row["object_type"] == COMMIT and row["table_version"] is None:
+        return -1  # merged in from another line
+    return int(stated.get("sequence", -1))
 
 
 def snapshot_at(kernel: Kernel, head: Head, commit: Commit) -> Snapshot:

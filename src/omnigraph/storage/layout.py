@@ -34,7 +34,10 @@ REFS_DIR = "_refs/branches"
 TREE_DIR = "tree"
 DATASET_DIRS = (VERSIONS_DIR, TRANSACTIONS_DIR, DATA_DIR, DELETIONS_DIR, INDICES_DIR)
 
+CONTRACT_FILES = ("_schema.pg", "_schema.ir.json", "__schema_state.json")
+
 _ROOMS = {"node": "nodes", "edge": "edges"}
+TABLE_ROOMS = tuple(_ROOMS.values())
 _MAX_VERSION = 2**64 - 1
 _RETIRED = "_retired"
 _ULID_TAIL = re.compile(r"\.[0-9a-hjkmnp-tv-z]{26}$")
@@ -150,6 +153,16 @@ def parse_branch(text: str, *, operation: str = "this call") -> BranchName:
             f"'{name}' is not a branch name", hint="use letters, digits and . - _ / between them"
         )
     return BranchName(name)
+
+
+def origin_branch(fresh_id: str) -> str:
+    """Return the hidden branch that a branch from an old commit is made on."""
+    return f"__origin.{fresh_id.lower()}"
+
+
+def is_origin(name: str) -> bool:
+    """Whether a Lance branch of the manifest is such a hidden one."""
+    return name.startswith("__origin.")
 
 
 def is_system_branch(name: str) -> bool:

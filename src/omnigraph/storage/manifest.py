@@ -37,6 +37,7 @@ COMMIT = "graph_commit"
 TABLE = "table"
 TABLE_VERSION = "table_version"
 TOMBSTONE = "table_tombstone"
+NO_ADDRESS = -1  # a state that was derived, not read from a head row
 
 SCHEMA = pa.schema(
     [
@@ -104,13 +105,12 @@ def check_stamp(handle: Handle) -> None:
         )
 
 
-def read_head(kernel: Kernel, branch: BranchName, handle: Handle | None = None) -> Head:
+def read_head(opened: Handle, branch: BranchName) -> Head:
     """Return the head of a branch from one small read.
 
     Raises:
         DamagedError: there is not exactly one head row.
     """
-    opened = handle or open_manifest(kernel, branch)
     row, address = _last_row(opened) or _find_head(opened)
     return decode_head(branch, opened, row, address)
 

@@ -55,6 +55,9 @@ class Retention:
     """Staged files that no version names are collected after this long."""
     idempotency_s: float = 7 * DAY_S
     """An idempotency key is remembered for this long."""
+    keep_versions: int | None = None
+    """Set this or `keep_s` to let upkeep remove old table versions by itself."""
+    keep_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ re-read there. Each step is durable before the next one starts, and a failpoint 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -19,7 +19,7 @@ from omnigraph.storage import layout
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks import HeldLock
 from omnigraph.storage.manifest import Head, State, finish_publish, stage_publish
-from omnigraph.storage.records import Changes, Commit
+from omnigraph.storage.records import Changes, Commit, TableVersion
 from omnigraph.storage.sidecar import Sidecar, SidecarTable, delete_sidecar, write_sidecar
 from omnigraph.storage.tables.commit import commit_staged
 from omnigraph.storage.tables.failures import CommitRaceError
@@ -114,8 +114,23 @@ def swap_head(kernel: Kernel, head: Head, staged: Staged, after: State) -> Head:
         raise
 
 
-def write_sidecar_for(kernel: Kernel, intent: Intent, lock: HeldLock) -> Sidecar:
-    """Write down what is about to happen, in the sidecar and in every transaction."""
+def publish_moved(kernel: Kernel, head: Head, commit: Commit, changes: Changes) -> Head:
+    """Publish tables that already moved under a sidecar; the caller ends the sidecar."""
+    staged, state = stage_publish(kernel, head, [(commit, changes)], None)
+    kernel.objects.sync_named(staged.files)
+    after = swap_head(kernel, head, staged, state)
+    failpoint(AFTER_PUBLISH)
+    sync_versions(kernel, [after.handle])
+    return after
+
+
+def write_sidecar_for(
+    kernel: Kernel, intent: Intent, lock: HeldLock, unsigned: Sequence[TableVersion] = ()
+) -> Sidecar:
+    """Write down what is about to happen, in the sidecar and in every transaction.
+
+    `unsigned` tables are moved by Lance itself, under a uuid of its choosing.
+    """
     mark = {
         "omnigraph:operation_id": intent.operation_id,
         "omnigraph:branch": intent.branch,
@@ -139,6 +154,10 @@ def write_sidecar_for(kernel: Kernel, intent: Intent, lock: HeldLock) -> Sidecar
                 move.staged.uuid,
             )
             for move in intent.moves
+        )
+        + tuple(
+            SidecarTable(table.key, table.location, table.branch, table.version, table.version + 1)
+            for table in unsigned
         ),
         intent.commit,
         intent.changes,
@@ -151,7 +170,7 @@ def write_sidecar_for(kernel: Kernel, intent: Intent, lock: HeldLock) -> Sidecar
 
 
 def _commit_tables(kernel: Kernel, moves: tuple[TableMove, ...], lock: HeldLock) -> list[Handle]:
-    """Move every table by one version; in parallel, because each mostly waits."""
+    """Move every table by one version; in parallel where each mostly waits for the network."""
 
     def move_one(move: TableMove) -> Handle:
         lock.check()
@@ -159,7 +178,7 @@ def _commit_tables(kernel: Kernel, moves: tuple[TableMove, ...], lock: HeldLock)
         failpoint(BETWEEN_TABLES)
         return handle
 
-    if len(moves) < 2:
+    if len(moves) < 2 or kernel.root.is_local:  # on disk threads measured no faster
         return [move_one(move) for move in moves]
     with ThreadPoolExecutor(min(len(moves), 8), "omnigraph-commit") as pool:
         return list(pool.map(move_one, moves))

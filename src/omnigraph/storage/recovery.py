@@ -170,6 +170,8 @@ def _recover_one(
 ) -> Recovered | None:
     lock.check()
     head = read_head_healing(kernel, heads, sidecar.branch)
+    if not sidecar.tables and sidecar.commit is None:  # the manifest itself was being folded
+        return _settle(kernel, sidecar, head, "NothingToDo")
     if find_commit(head.handle, _recovery_id(sidecar.operation_id)) is not None:
         return _settle(kernel, sidecar, head, "AlreadyRecovered")
     if sidecar.commit is not None and find_commit(head.handle, sidecar.commit.id) is not None:
@@ -227,7 +229,7 @@ def _is_intended(kernel: Kernel, table: SidecarTable, writer_kind: str, newest: 
         return transaction_uuid(handle) == table.tx_uuid
     if table.confirmed_version is not None:
         return newest == table.confirmed_version
-    if writer_kind == "Optimize":
+    if writer_kind in ("Optimize", "EnsureIndices"):
         moved = range(table.expected_version + 1, newest + 1)
         return all(
             transaction_facts(kernel.tables.reopen(table.location, table.table_branch, version))[0]

@@ -14,7 +14,16 @@ from omnigraph.base.ids import BranchName, CommitId, TableKey
 from omnigraph.errors import NotFoundError
 from omnigraph.storage import layout
 from omnigraph.storage.kernel import Kernel
-from omnigraph.storage.manifest import Head, read_head
+from omnigraph.storage.legacy import derive_state
+from omnigraph.storage.manifest import (
+    NO_ADDRESS,
+    STAMP,
+    Head,
+    open_manifest,
+    read_head,
+    stamp_of,
+    with_place,
+)
 from omnigraph.storage.pins import Pin, create_pin
 from omnigraph.storage.records import TableVersion
 from omnigraph.storage.tables.handle import Handle
@@ -130,9 +139,16 @@ class Heads:
             self._known.pop(branch, None)
 
     def _read(self, branch: BranchName, incarnation: str) -> Head:
-        head = replace(read_head(self._kernel, branch), branch=branch, incarnation=incarnation)
+        head = replace(self._open(branch), branch=branch, incarnation=incarnation)
         self.remember(head)
         return head
+
+    def _open(self, branch: BranchName) -> Head:
+        handle = open_manifest(self._kernel, branch)
+        if stamp_of(handle) < STAMP:  # a reader of an old graph; writers upgrade first
+            state = derive_state(self._kernel, branch, handle)
+            return with_place(state, handle, NO_ADDRESS, "")
+        return read_head(handle, branch)
 
     def _incarnation(self, branch: BranchName) -> str:
         if branch == layout.MAIN:

@@ -11,11 +11,18 @@ from types import TracebackType
 from typing import Self
 
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
-from omnigraph.base.ids import BranchName
+from omnigraph.base.ids import BranchName, TableKey
 from omnigraph.base.uri import parse_uri
 from omnigraph.errors import DeniedError, NotFoundError, StorageError
 from omnigraph.storage import layout
-from omnigraph.storage.branches import BranchInfo, create_branch, list_infos, remove_branch
+from omnigraph.storage.branches import (
+    BranchInfo,
+    create_branch,
+    create_branch_at,
+    list_infos,
+    remove_branch,
+)
+from omnigraph.storage.cleanup import CleanupPolicy, CleanupStats, cleanup
 from omnigraph.storage.counters import Counters
 from omnigraph.storage.create import TableSpec, create_graph
 from omnigraph.storage.history import (
@@ -27,13 +34,27 @@ from omnigraph.storage.history import (
 )
 from omnigraph.storage.kernel import Kernel, build_kernel
 from omnigraph.storage.locks import Holder
-from omnigraph.storage.manifest import read_commits
+from omnigraph.storage.maintain import (
+    CompactionStats,
+    Upkeep,
+    build_index,
+    compact_table,
+    refresh_indexes,
+    remove_index,
+)
+from omnigraph.storage.manifest import find_commit, open_manifest, read_commits
 from omnigraph.storage.options import DEFAULTS, StorageOptions
+from omnigraph.storage.pins import PinRecord, live_pins
 from omnigraph.storage.projections import reconcile
 from omnigraph.storage.publish import digest
 from omnigraph.storage.records import Commit, Kind
 from omnigraph.storage.recovery import Recovered, sweep
+from omnigraph.storage.relocation import check_root
 from omnigraph.storage.snapshot import Heads, Snapshot, snapshot_of
+from omnigraph.storage.tables.index import IndexSpec
+from omnigraph.storage.upgrade import needs_upgrade, upgrade
+from omnigraph.storage.usage import DiskUse, disk_usage
+from omnigraph.storage.verify import Finding, verify
 from omnigraph.storage.write import WriteSession
 
 
@@ -50,6 +71,7 @@ class GraphStore:
         self.branches = Branches(self)
         self._heads = Heads(kernel)
         self._recent = RecentKeys(kernel)
+        self._upkeep = Upkeep(kernel, self._heads)
 
     @property
     def counters(self) -> Counters:
@@ -95,7 +117,16 @@ class GraphStore:
         name = layout.parse_branch(branch, operation="write")
         sweep(self.kernel, self._heads, full=False)
         base = snapshot_of(self.kernel, self._heads.current(name))
-        return WriteSession(self.kernel, self._heads, self._recent, base, actor, kind, writer_kind)
+        return WriteSession(
+            self.kernel,
+            self._heads,
+            self._recent,
+            base,
+            actor,
+            kind,
+            writer_kind,
+            self._upkeep.after_commit,
+        )
 
     def recover(self) -> list[Recovered]:
         """Heal everything interrupted writers left behind."""
@@ -121,6 +152,64 @@ class GraphStore:
             hint="it was edited outside of this program; manual coordination is required",
         )
 
+    def maintain(self, branch: str = layout.MAIN) -> list[CompactionStats]:
+        """Do all maintenance that is due on a branch now, in this thread."""
+        self._require_writable()
+        return self._upkeep.run(BranchName(branch))
+
+    def optimize(self, branch: str = layout.MAIN) -> list[CompactionStats]:
+        """Compact every table of a branch as far as it goes; never removes history."""
+        self._require_writable()
+        name = BranchName(branch)
+        return [
+            compact_table(self.kernel, self._heads, name, key, everything=True)
+            for key in self.snapshot(branch).tables
+        ]
+
+    def settle(self, timeout_s: float | None = None) -> None:
+        """Wait for maintenance that runs behind earlier commits."""
+        self._upkeep.settle(timeout_s)
+
+    def build_index(self, key: str, spec: IndexSpec, branch: str = layout.MAIN) -> bool:
+        """Build an index and publish it; False if the table is empty or moved meanwhile."""
+        self._require_writable()
+        return build_index(self.kernel, self._heads, BranchName(branch), TableKey(key), spec)
+
+    def refresh_indexes(self, key: str, branch: str = layout.MAIN) -> bool:
+        """Fold newly written rows into a table's indexes; False if there was nothing to do."""
+        self._require_writable()
+        return refresh_indexes(self.kernel, self._heads, BranchName(branch), TableKey(key))
+
+    def drop_index(self, key: str, name: str, branch: str = layout.MAIN) -> bool:
+        """Drop an index."""
+        self._require_writable()
+        return remove_index(self.kernel, self._heads, BranchName(branch), TableKey(key), name)
+
+    def cleanup(self, policy: CleanupPolicy, *, dry_run: bool = False) -> list[CleanupStats]:
+        """Remove old versions, dead forks and orphaned files; `dry_run` only tells."""
+        self._require_writable()
+        return cleanup(self.kernel, self._heads, policy, dry_run=dry_run)
+
+    def verify(self) -> list[Finding]:
+        """Check the graph against its own rules; empty means sound."""
+        return verify(self.kernel, self._heads)
+
+    def disk_usage(self) -> list[DiskUse]:
+        """Return the bytes every dataset and branch takes."""
+        return disk_usage(self.kernel)
+
+    def pins(self) -> list[PinRecord]:
+        """Return every pin that is alive."""
+        return live_pins(self.kernel.objects, self.kernel.clock)
+
+    def commit(self, commit_id: str) -> Commit:
+        """Return a commit known to any branch."""
+        for name in self._branch_order(layout.MAIN):
+            found = find_commit(self._heads.current(name).handle, commit_id)
+            if found is not None:
+                return found
+        raise CommitNotFoundError(commit_id)
+
     def locks(self) -> list[Holder]:
         """Return every lock held now, here or elsewhere."""
         return self.kernel.locks.show()
@@ -130,7 +219,8 @@ class GraphStore:
         return self.kernel.locks.break_lock(name)
 
     def close(self) -> None:
-        """Let go of everything; closing twice is fine."""
+        """Finish due maintenance within its time box and let go; closing twice is fine."""
+        self._upkeep.close()
         self.kernel.tables.close()
 
     def __enter__(self) -> Self:
@@ -163,13 +253,23 @@ class Branches:
         """Return all branches, main first."""
         return list_infos(self._store.kernel)
 
-    def create(self, name: str, source: str = layout.MAIN) -> Snapshot:
-        """Create a branch from the current state of another."""
-        self._store._require_writable()
+    def create(
+        self, name: str, source: str = layout.MAIN, *, commit_id: str | None = None
+    ) -> Snapshot:
+        """Create a branch from the current state of another, or from a commit on it."""
+        store = self._store
+        store._require_writable()
         branch = layout.parse_branch(name, operation="branch create")
         origin = layout.parse_branch(source, operation="branch create")
-        head = create_branch(self._store.kernel, self._store._heads, branch, origin)
-        return snapshot_of(self._store.kernel, head)
+        current = store._heads.current(origin)
+        if commit_id is None or commit_id == current.commit_id:
+            head = create_branch(store.kernel, store._heads, branch, origin)
+        else:
+            commit = line_commit(current, commit_id)
+            if commit is None:
+                raise CommitNotFoundError(commit_id)
+            head = create_branch_at(store.kernel, store._heads, branch, origin, commit)
+        return snapshot_of(store.kernel, head)
 
     def delete(self, name: str) -> None:
         """Delete a branch."""
@@ -211,7 +311,11 @@ def open_store(
     if not kernel.objects.list(f"{layout.MANIFEST}/{layout.VERSIONS_DIR}"):
         raise NotFoundError(f"there is no graph at {kernel.root}", hint="create it with init")
     store = GraphStore(kernel, read_only=read_only)
+    manifest = open_manifest(kernel, layout.MAIN)
+    check_root(kernel, manifest)
     if not read_only:
+        if needs_upgrade(manifest):
+            upgrade(kernel, store._heads)
         store.recover()
         reconcile(kernel, store._heads.current(layout.MAIN))
     return store

@@ -125,6 +125,7 @@ class WriteSession:
     actor: str | None
     kind: Kind
     writer_kind: str
+    after_commit: Callable[[Head], None]
     outcome: Outcome | None = None
     _planned: dict[TableKey, _Planned] = field(default_factory=dict)
     _created: dict[TableKey, TableSpec] = field(default_factory=dict)
@@ -301,7 +302,8 @@ def _window(
         after = publish(kernel, head, intent, lock)
         session.heads.remember(after)
         session.recent.note(after, intent.commit)
-        return intent.commit, "committed"
+    session.after_commit(after)
+    return intent.commit, "committed"
 
 
 def _stage_ahead(session: WriteSession) -> dict[TableKey, _Ready]:

@@ -112,3 +112,10 @@ def _delete_files(objects: Objects, location: str, name: str) -> None:
     home = layout.lineage(location, name)
     for folder in reversed(layout.DATASET_DIRS):
         objects.delete_prefix(f"{home}/{folder}")
+
+
+def base_addresses(tables: Tables, location: str, branch: str) -> list[str]:
+    """Return the absolute addresses a branch reads files from."""
+    handle = tables.open_latest(location, branch)
+    with lance_errors(f"reading the bases of {handle}"):
+        return sorted(str(base.path) for base in handle.dataset.base_paths().values())

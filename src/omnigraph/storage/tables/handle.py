@@ -151,3 +151,10 @@ class Tables:
 def operation_name(transaction: Transaction | None) -> str:
     """Return the kind of a transaction; one whose record is gone could be anything."""
     return UNKNOWN_OPERATION if transaction is None else type(transaction.operation).__name__
+
+
+def check_dataset(handle: Handle) -> None:
+    """Return if Lance finds the version consistent and every file of it can be found."""
+    with lance_errors(f"checking {handle}"):
+        handle.dataset.validate()  # type: ignore[no-untyped-call]  # pylance leaves it unannotated
+        handle.dataset.scanner(columns=[], with_row_address=True).to_table()

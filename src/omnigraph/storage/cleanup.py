@@ -1,0 +1,313 @@
+"""Removing what nobody needs: old versions, forks without a branch, files of dead writes.
+
+Fails closed: what cannot be read counts as needed. Nothing younger than the retention floor,
+nothing a live branch, a pin or a sidecar names, and never the newest versions. One graph-wide
+refs lock keeps branches from being made from what is being removed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from omnigraph.base.failpoints import failpoint, register
+from omnigraph.base.ids import BranchName, TableKey
+from omnigraph.errors import BadRequestError
+from omnigraph.storage import layout
+from omnigraph.storage.branches import branch_refs, live_branches
+from omnigraph.storage.kernel import Kernel
+from omnigraph.storage.locks import REFS_LOCK, branch_lock_name
+from omnigraph.storage.pins import drop_expired_pins, live_pins
+from omnigraph.storage.sidecar import list_sidecars
+from omnigraph.storage.snapshot import Heads
+from omnigraph.storage.tables.compact import referenced_files, remove_versions
+from omnigraph.storage.tables.fork import BranchRef, delete_branch, list_branches, retire_fork
+
+log = logging.getLogger(__name__)
+
+BETWEEN_TABLES = register("cleanup.between_tables", "one table is cleaned, the next is not")
+BEFORE_FORKS = register("cleanup.before_forks", "versions are cleaned; dead forks remain")
+
+_STEP_VERSIONS = 256
+Lineage = tuple[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupPolicy:
+    """What may go: versions beyond the newest `keep_versions` *and* older than `older_than_s`."""
+
+    keep_versions: int | None = None
+    older_than_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupStats:
+    """What cleanup removed, or would remove, of one lineage of one dataset."""
+
+    location: str
+    branch: str | None
+    versions_removed: int
+    bytes_removed: int
+    what: str = "versions"
+
+
+@dataclass(slots=True)
+class _Needed:
+    """Versions that must stay, per lineage, and forks that must stay whole."""
+
+    versions: dict[Lineage, set[int]] = field(default_factory=dict)
+    floors: dict[Lineage, int] = field(default_factory=dict)
+    """Every version from here on stays, for writes that are under way."""
+
+    def keep(self, location: str, branch: str | None, version: int) -> None:
+        self.versions.setdefault((location, branch), set()).add(version)
+
+    def keep_from(self, location: str, branch: str | None, version: int) -> None:
+        known = self.floors.get((location, branch), version)
+        self.floors[location, branch] = min(known, version)
+
+
+def cleanup(
+    kernel: Kernel, heads: Heads, policy: CleanupPolicy, *, dry_run: bool = False
+) -> list[CleanupStats]:
+    """Remove old versions, dead forks and orphaned files of every table.
+
+    Raises:
+        BadRequestError: the policy says nothing.
+    """
+    if policy.keep_versions is None and policy.older_than_s is None:
+        raise BadRequestError(
+            "cleanup needs keep_versions or older_than", hint="say what may be removed"
+        )
+    done: list[CleanupStats] = []
+    with kernel.locks.hold(REFS_LOCK, "cleanup"):
+        if not dry_run:
+            drop_expired_pins(kernel.objects, kernel.clock)
+        for location in sorted(_locations(kernel, heads)):
+            refs = list_branches(kernel.objects, location)
+            needed = _needed(kernel, heads, {location: refs})
+            for branch in (None, *sorted(refs)):
+                done += _clean_lineage(kernel, (location, branch), needed, policy, dry_run=dry_run)
+            done += _collect_orphans(kernel, location, refs, dry_run=dry_run)
+            failpoint(BETWEEN_TABLES)
+        failpoint(BEFORE_FORKS)
+        done += _reclaim_forks(kernel, heads, dry_run=dry_run)
+        if not dry_run:
+            _drop_unused_origins(kernel)
+            _drop_old_staging(kernel)
+    return [stats for stats in done if stats.versions_removed or stats.bytes_removed]
+
+
+def clean_manifest(kernel: Kernel, branch: BranchName) -> int:
+    """Remove old versions of `__manifest` itself, a bounded number; return how many.
+
+    Nothing reads them: the past is rebuilt from rows of the current one.
+    """
+    retention = kernel.options.retention
+    with kernel.locks.try_hold(REFS_LOCK, "cleanup") as lock:
+        if lock is None:
+            return 0
+        lineage = (layout.MANIFEST, layout.lance_branch(branch))
+        needed = _Needed()
+        for ref in branch_refs(kernel).values():
+            needed.keep(layout.MANIFEST, ref.parent, ref.parent_version)
+        policy = CleanupPolicy(keep_versions=retention.manifest_versions, older_than_s=0)
+        stats = _clean_lineage(kernel, lineage, needed, policy, dry_run=False)
+    return sum(part.versions_removed for part in stats)
+
+
+def clean_table_versions(
+    kernel: Kernel, heads: Heads, branch: BranchName, key: TableKey
+) -> list[CleanupStats]:
+    """Keep one table within the retention that was configured, if any was."""
+    retention = kernel.options.retention
+    if retention.keep_versions is None and retention.keep_s is None:
+        return []
+    with kernel.locks.try_hold(REFS_LOCK, "cleanup") as lock:
+        if lock is None:
+            return []
+        table = heads.current(branch).tables.get(key)
+        if table is None or layout.fork_owner(table.branch) != branch:
+            return []
+        refs = list_branches(kernel.objects, table.location)
+        needed = _needed(kernel, heads, {table.location: refs})
+        policy = CleanupPolicy(retention.keep_versions, retention.keep_s)
+        return _clean_lineage(kernel, (table.location, table.branch), needed, policy, dry_run=False)
+
+
+def _locations(kernel: Kernel, heads: Heads) -> set[str]:
+    """Return the datasets of all tables any live branch has."""
+    return {
+        table.location
+        for branch in live_branches(kernel)
+        for table in heads.current(branch).tables.values()
+    }
+
+
+def _needed(kernel: Kernel, heads: Heads, forks: dict[str, dict[str, BranchRef]]) -> _Needed:
+    """Return what must stay: read freshly, under the refs lock; any failure stops cleanup."""
+    needed = _Needed()
+    for branch in live_branches(kernel):
+        for table in heads.current(branch).tables.values():
+            needed.keep(table.location, table.branch, table.version)
+    for pin in live_pins(kernel.objects, kernel.clock):
+        for version, branch_name, _, location in pin.tables.values():
+            needed.keep(location, branch_name, version)
+    for sidecar in list_sidecars(kernel.objects):
+        for moving in sidecar.tables:
+            needed.keep_from(moving.location, moving.table_branch, moving.expected_version)
+    for location, refs in forks.items():
+        for ref in refs.values():
+            needed.keep(location, ref.parent, ref.parent_version)
+    return needed
+
+
+def _clean_lineage(
+    kernel: Kernel, lineage: Lineage, needed: _Needed, policy: CleanupPolicy, *, dry_run: bool
+) -> list[CleanupStats]:
+    location, branch = lineage
+    due, size = _due_versions(kernel, lineage, needed, policy)
+    if not due:
+        return []
+    if dry_run:
+        return [CleanupStats(location, branch, len(due), size)]
+    newest = kernel.tables.open_latest(location, branch)
+    removed, freed = remove_versions(kernel.tables, newest, due[:_STEP_VERSIONS])
+    kernel.counters.add("versions_removed", removed)
+    return [CleanupStats(location, branch, removed, freed)]
+
+
+def _due_versions(
+    kernel: Kernel, lineage: Lineage, needed: _Needed, policy: CleanupPolicy
+) -> tuple[list[int], int]:
+    """Return the versions that may go, oldest first, and the size of their manifests.
+
+    A version's age counts from when it was *superseded*: until then anyone may have started to
+    read it.
+    """
+    folder = f"{layout.lineage(*lineage)}/{layout.VERSIONS_DIR}"
+    files = {
+        version: info
+        for info in kernel.objects.list(folder)
+        if (version := layout.version_of_file(info.name)) is not None
+    }
+    versions = sorted(files)
+    retention = kernel.options.retention
+    keep = max(policy.keep_versions or 0, retention.newest_versions)
+    age_s = max(policy.older_than_s or 0.0, retention.floor_s)
+    cutoff_us = kernel.clock.now_us() - int(age_s * 1e6)
+    held = needed.versions.get(lineage, set())
+    from_here = needed.floors.get(lineage)
+    due = [
+        version
+        for version, successor in itertools.pairwise(versions)
+        if version not in held
+        and (from_here is None or version < from_here)
+        and files[successor].modified_us <= cutoff_us
+    ]
+    due = [version for version in due if version <= versions[-1] - keep]
+    return due, sum(files[version].size for version in due)
+
+
+def _collect_orphans(
+    kernel: Kernel, location: str, refs: Iterable[str], *, dry_run: bool
+) -> list[CleanupStats]:
+    """Remove data files that no version uses and that are too old to belong to a write."""
+    cutoff_us = kernel.clock.now_us() - int(kernel.options.retention.orphan_age_s * 1e6)
+    done = []
+    for branch in (None, *sorted(refs)):
+        home = layout.lineage(location, branch)
+        old = [
+            info
+            for folder in (layout.DATA_DIR, layout.DELETIONS_DIR)
+            for info in kernel.objects.list(f"{home}/{folder}")
+            if info.modified_us <= cutoff_us
+        ]
+        if not old:
+            continue
+        used = _used_anywhere(kernel, location, [None, *refs])
+        lost = [info for info in old if info.name.removeprefix(f"{home}/") not in used]
+        if lost:
+            if not dry_run:
+                kernel.objects.delete(*(info.name for info in lost))
+            size = sum(info.size for info in lost)
+            done.append(CleanupStats(location, branch, 0, size, "orphans"))
+    return done
+
+
+def _used_anywhere(kernel: Kernel, location: str, branches: Iterable[str | None]) -> set[str]:
+    """Return every file that some version of some lineage uses; names are unique."""
+    used: set[str] = set()
+    for branch in branches:
+        folder = f"{layout.lineage(location, branch)}/{layout.VERSIONS_DIR}"
+        for info in kernel.objects.list(folder):
+            version = layout.version_of_file(info.name)
+            if version is not None:
+                used |= referenced_files(kernel.tables, location, branch, version)
+    return used
+
+
+def _reclaim_forks(kernel: Kernel, heads: Heads, *, dry_run: bool) -> list[CleanupStats]:
+    """Remove forks that no branch, pin, sidecar or other fork rests on, past the floor."""
+    cutoff_us = kernel.clock.now_us() - int(kernel.options.retention.floor_s * 1e6)
+    done = []
+    for location in sorted(_locations(kernel, heads)):
+        refs = list_branches(kernel.objects, location)
+        # Children first: a fork whose only user goes away can go in the same pass.
+        for name in sorted(_fork_names(kernel, location) | set(refs), key=len, reverse=True):
+            files = kernel.objects.list(f"{layout.lineage(location, name)}")
+            own = [info for info in files if _is_own_file(info.name, location, name)]
+            if not own or max(info.modified_us for info in own) > cutoff_us:
+                continue
+            with kernel.locks.try_hold(
+                branch_lock_name(layout.fork_owner(name)), "cleanup"
+            ) as lock:
+                if lock is None or _fork_in_use(kernel, heads, location, name):
+                    continue
+                if not dry_run:
+                    retire_fork(kernel.tables, location, name)
+            size = sum(info.size for info in own)
+            done.append(CleanupStats(location, name, 0, size, "fork"))
+    return done
+
+
+def _fork_names(kernel: Kernel, location: str) -> set[str]:
+    """Return every branch a dataset has files of, with or without a ref."""
+    root = f"{location}/{layout.TREE_DIR}/"
+    marker = f"/{layout.VERSIONS_DIR}/"
+    return {
+        info.name.removeprefix(root).rpartition(marker)[0]
+        for info in kernel.objects.list(root.rstrip("/"))
+        if marker in info.name
+    }
+
+
+def _is_own_file(name: str, location: str, branch: str) -> bool:
+    inside = name.removeprefix(f"{layout.lineage(location, branch)}/")
+    return inside.partition("/")[0] in layout.DATASET_DIRS
+
+
+def _fork_in_use(kernel: Kernel, heads: Heads, location: str, name: str) -> bool:
+    needed = _needed(kernel, heads, {location: list_branches(kernel.objects, location)})
+    return (location, name) in needed.versions or (location, name) in needed.floors
+
+
+def _drop_unused_origins(kernel: Kernel) -> None:
+    """Remove hidden branches that carried a branch from an old commit and have no child."""
+    refs = branch_refs(kernel)
+    parents = {ref.parent for ref in refs.values()}
+    for name in sorted(refs):
+        if layout.is_origin(name) and name not in parents:
+            delete_branch(kernel.tables, layout.MANIFEST, name)
+
+
+def _drop_old_staging(kernel: Kernel) -> None:
+    """Remove staged files whose operation is neither pending nor young."""
+    pending = {sidecar.operation_id for sidecar in list_sidecars(kernel.objects)}
+    cutoff_us = kernel.clock.now_us() - int(kernel.options.retention.orphan_age_s * 1e6)
+    for info in kernel.objects.list(layout.STAGING_DIR):
+        operation = info.name.split("/")[1]
+        if operation not in pending and info.modified_us <= cutoff_us:
+            kernel.objects.delete(info.name)

@@ -1,0 +1,381 @@
+"""Upkeep: the same rows in fewer pieces, in bounded steps, after the caller has its answer.
+
+Maintenance is physical. Its commits carry `kind=maintenance` and never make a logical write
+fail: writers that lose to it stage again. Each step does a bounded amount of work and takes the
+lock only for its commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from omnigraph.base.failpoints import failpoint, register
+from omnigraph.base.ids import BranchName, TableKey
+from omnigraph.errors import ConflictError, OmniGraphError
+from omnigraph.storage import layout
+from omnigraph.storage.cleanup import clean_manifest, clean_table_versions
+from omnigraph.storage.kernel import Kernel
+from omnigraph.storage.locks import HeldLock, branch_lock_name
+from omnigraph.storage.manifest import Head, with_place
+from omnigraph.storage.projections import reconcile
+from omnigraph.storage.publish import (
+    Intent,
+    TableMove,
+    publish,
+    publish_moved,
+    sync_versions,
+    write_sidecar_for,
+)
+from omnigraph.storage.records import Changes, Commit, TableVersion
+from omnigraph.storage.recovery import recover_branch
+from omnigraph.storage.sidecar import Sidecar, delete_sidecar, write_sidecar
+from omnigraph.storage.snapshot import Heads
+from omnigraph.storage.tables.commit import commit_staged
+from omnigraph.storage.tables.compact import (
+    Compacted,
+    commit_compaction,
+    fragment_rows,
+    read_fragments,
+    rewrite_fragments,
+)
+from omnigraph.storage.tables.handle import Handle
+from omnigraph.storage.tables.index import IndexSpec, drop_index, optimize_indexes, stage_index
+from omnigraph.storage.tables.stage import stage_refold
+
+log = logging.getLogger(__name__)
+
+AFTER_REWRITE = register("optimize.after_rewrite", "merged fragments are written; no sidecar")
+AFTER_SIDECAR = register("optimize.after_sidecar", "the sidecar is written; nothing compacted")
+AFTER_COMPACT = register("optimize.after_compact", "the table is compacted; not published")
+AFTER_FOLD = register("optimize.after_fold", "the manifest is folded; the sidecar remains")
+
+UPKEEP_EVERY = 32
+_FOLD_WIDTH = 32
+_FOLD_BASE_ROWS = 256
+_TIERS = (1_024, 32_768)
+_STEP_ROWS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionStats:
+    """What one compaction step did to one table."""
+
+    table_key: TableKey
+    fragments_removed: int
+    fragments_added: int
+    committed: bool
+    skipped: str | None = None
+
+
+def compact_table(
+    kernel: Kernel, heads: Heads, branch: BranchName, key: TableKey, *, everything: bool = False
+) -> CompactionStats:
+    """Merge small fragments of one table, one bounded step; `everything` lifts the bounds."""
+    head = heads.current(branch)
+    table = head.tables.get(key)
+    if table is None or layout.fork_owner(table.branch) != branch:
+        return CompactionStats(key, 0, 0, False, "not owned by this branch")
+    ahead = _rewrite(kernel, table, everything=everything)
+    if ahead is None:
+        return CompactionStats(key, 0, 0, False)
+    failpoint(AFTER_REWRITE)
+    with kernel.locks.hold(branch_lock_name(branch), "Optimize") as lock:
+        recover_branch(kernel, heads, branch, lock)
+        head = heads.current(branch)
+        current = head.tables.get(key)
+        if current is None or (current.location, current.branch) != (table.location, table.branch):
+            return CompactionStats(key, 0, 0, False, "the table was replaced meanwhile")
+        if current.version != table.version:
+            # Inside the lock nobody can outrun us again: no starvation under constant updates.
+            ahead = _rewrite(kernel, current, everything=everything)
+        if ahead is None:
+            return CompactionStats(key, 0, 0, False)
+        _publish_compaction(kernel, heads, head, current, ahead, lock)
+    kernel.counters.add("compactions")
+    kernel.counters.add("rows_rewritten", ahead.rows)
+    return CompactionStats(key, ahead.fragments_removed, ahead.fragments_added, True)
+
+
+def _rewrite(kernel: Kernel, table: TableVersion, *, everything: bool) -> Compacted | None:
+    handle = kernel.tables.open(table.location, table.branch, table.version)
+    largest = kernel.options.max_rows_per_file
+    target = largest if everything else _due_tier(kernel, handle)
+    if target is None:
+        return None
+    bound = max(table.row_count, 1) if everything else _STEP_ROWS
+    return rewrite_fragments(kernel.tables, handle, target_rows=target, max_rows=bound)
+
+
+def _due_tier(kernel: Kernel, handle: Handle) -> int | None:
+    """Return the smallest fragment size of which there are too many.
+
+    Sizes in tiers, so that a row is rewritten a few times in its life instead of every time.
+    """
+    rows = [count for _, count in fragment_rows(handle)]
+    for tier in (*_TIERS, kernel.options.max_rows_per_file):
+        if sum(count < tier for count in rows) >= kernel.options.compact_fragments:
+            return tier
+    return None
+
+
+def _publish_compaction(
+    kernel: Kernel,
+    heads: Heads,
+    head: Head,
+    table: TableVersion,
+    ahead: Compacted,
+    lock: HeldLock,
+) -> None:
+    """Commit and publish a compaction under a sidecar; Lance moves the table by two versions."""
+    kernel.objects.sync_named(ahead.files)
+    intent = _physical_intent(kernel, head, "Optimize", (), (table,))
+    sidecar = write_sidecar_for(kernel, intent, lock, unsigned=(table,))
+    failpoint(AFTER_SIDECAR)
+    handle = commit_compaction(kernel.tables, ahead)
+    failpoint(AFTER_COMPACT)
+    _publish_in_place(kernel, heads, head, intent, table, handle, sidecar)
+
+
+def _publish_in_place(
+    kernel: Kernel,
+    heads: Heads,
+    head: Head,
+    intent: Intent,
+    table: TableVersion,
+    handle: Handle,
+    sidecar: Sidecar,
+) -> None:
+    """Publish a table that an operation of Lance has moved by itself."""
+    sync_versions(kernel, [handle])
+    moved = TableVersion(table.key, table.location, handle.version, table.branch, table.row_count)
+    after = publish_moved(kernel, head, intent.commit, Changes(versions=(moved,)))
+    heads.remember(after)
+    delete_sidecar(kernel.objects, sidecar)
+
+
+def build_index(
+    kernel: Kernel, heads: Heads, branch: BranchName, key: TableKey, spec: IndexSpec
+) -> bool:
+    """Build an index off the lock and publish it; False if the table is empty or moved on."""
+    head = heads.current(branch)
+    table = head.tables[key]
+    if layout.fork_owner(table.branch) != branch:
+        return False
+    base = kernel.tables.open(table.location, table.branch, table.version)
+    staged = stage_index(kernel.tables, base, spec)
+    if staged is None:
+        return False
+    with kernel.locks.hold(branch_lock_name(branch), "EnsureIndices") as lock:
+        recover_branch(kernel, heads, branch, lock)
+        head = heads.current(branch)
+        if head.tables.get(key) != table:
+            return False
+        moved = TableVersion(key, table.location, table.version + 1, table.branch, table.row_count)
+        intent = _physical_intent(
+            kernel, head, "EnsureIndices", (TableMove(key, staged),), (moved,)
+        )
+        heads.remember(publish(kernel, head, intent, lock))
+    return True
+
+
+def refresh_indexes(kernel: Kernel, heads: Heads, branch: BranchName, key: TableKey) -> bool:
+    """Fold newly written rows into the indexes of a table and publish that."""
+    return _in_place(kernel, heads, branch, key, lambda base: optimize_indexes(kernel.tables, base))
+
+
+def remove_index(
+    kernel: Kernel, heads: Heads, branch: BranchName, key: TableKey, name: str
+) -> bool:
+    """Drop an index and publish that."""
+    return _in_place(kernel, heads, branch, key, lambda base: drop_index(kernel.tables, base, name))
+
+
+def _in_place(
+    kernel: Kernel,
+    heads: Heads,
+    branch: BranchName,
+    key: TableKey,
+    operate: Callable[[Handle], Handle],
+) -> bool:
+    """Run an operation that Lance commits by itself, inside the window and under a sidecar."""
+    with kernel.locks.hold(branch_lock_name(branch), "EnsureIndices") as lock:
+        recover_branch(kernel, heads, branch, lock)
+        head = heads.current(branch)
+        table = head.tables[key]
+        if layout.fork_owner(table.branch) != branch:
+            return False
+        base = kernel.tables.open(table.location, table.branch, table.version)
+        intent = _physical_intent(kernel, head, "EnsureIndices", (), (table,))
+        sidecar = write_sidecar_for(kernel, intent, lock, unsigned=(table,))
+        failpoint(AFTER_SIDECAR)
+        handle = operate(base)
+        failpoint(AFTER_COMPACT)
+        if handle.version == table.version:
+            delete_sidecar(kernel.objects, sidecar)
+            return False
+        _publish_in_place(kernel, heads, head, intent, table, handle, sidecar)
+    return True
+
+
+def _physical_intent(
+    kernel: Kernel,
+    head: Head,
+    writer_kind: str,
+    moves: tuple[TableMove, ...],
+    tables: tuple[TableVersion, ...],
+) -> Intent:
+    commit = Commit(
+        kernel.new_commit_id(),
+        head.sequence + 1,
+        head.branch,
+        head.manifest_version + 1,
+        head.commit_id,
+        None,
+        kernel.clock.now_us(),
+        None,
+        "maintenance",
+        head.logical_id,
+        tuple(table.key for table in tables),
+    )
+    return Intent(
+        kernel.new_operation_id(),
+        head.branch,
+        writer_kind,
+        commit,
+        Changes(versions=tables),
+        moves,
+    )
+
+
+def fold_manifest(kernel: Kernel, heads: Heads, branch: BranchName) -> bool:
+    """Merge small fragments of `__manifest`; True if there was something to merge.
+
+    In tiers, so that each row is rewritten a few times however long the history gets, and with
+    fresh row ids, so that Lance's per-row bookkeeping does not grow with it. The head row stays
+    the last row of the newest fragment.
+    """
+    if not _foldable(heads.current(branch).handle):
+        return False
+    with kernel.locks.hold(branch_lock_name(branch), "Optimize") as lock:
+        recover_branch(kernel, heads, branch, lock)
+        head = heads.current(branch)
+        chosen = _foldable(head.handle)
+        if not chosen:
+            return False
+        rows = read_fragments(head.handle, chosen)
+        staged = stage_refold(kernel.tables, head.handle, chosen, rows)
+        kernel.objects.sync_named(staged.files)
+        sidecar = Sidecar(
+            kernel.new_operation_id(),
+            branch,
+            "Optimize",
+            None,
+            kernel.clock.now_us(),
+            (),
+            None,
+            Changes(),
+            epoch=lock.epoch,
+        )
+        write_sidecar(kernel.objects, sidecar)
+        handle = commit_staged(kernel.tables, staged, remember=False)
+        failpoint(AFTER_FOLD)
+        sync_versions(kernel, [handle])
+        newest = handle.dataset.get_fragments()[-1]
+        address = (newest.fragment_id << 32) | (newest.physical_rows - 1)
+        heads.remember(with_place(head, handle, address, head.incarnation))
+        delete_sidecar(kernel.objects, sidecar)
+    kernel.counters.add("manifest_folds")
+    return True
+
+
+def _foldable(handle: Handle) -> list[int]:
+    """Return the fragments of an over-full tier, and the newest one, which holds the head."""
+    sizes = fragment_rows(handle)
+    tiers: dict[int, list[int]] = {}
+    for fragment_id, rows in sizes:
+        tier = 0
+        while rows >= _FOLD_BASE_ROWS * _FOLD_WIDTH**tier:
+            tier += 1
+        tiers.setdefault(tier, []).append(fragment_id)
+    for tier in sorted(tiers):
+        if len(tiers[tier]) >= _FOLD_WIDTH:
+            newest = sizes[-1][0]
+            return [*(part for part in tiers[tier] if part != newest), newest]
+    return []
+
+
+class Upkeep:
+    """Runs due maintenance behind the writers of one store."""
+
+    def __init__(self, kernel: Kernel, heads: Heads) -> None:
+        self._kernel = kernel
+        self._heads = heads
+        self._pool: ThreadPoolExecutor | None = None
+        self._guard = threading.Lock()
+        self._pending: dict[BranchName, Future[None]] = {}
+        self._stop = threading.Event()
+
+    def after_commit(self, head: Head) -> None:
+        """Schedule what a commit made due; costs nothing otherwise."""
+        if self._kernel.options.maintenance != "auto" or head.sequence % UPKEEP_EVERY:
+            return
+        with self._guard:
+            running = self._pending.get(head.branch)
+            if self._stop.is_set() or (running is not None and not running.done()):
+                return
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(1, "omnigraph-upkeep")
+            self._pending[head.branch] = self._pool.submit(self._run_quietly, head.branch)
+
+    def settle(self, timeout_s: float | None = None) -> None:
+        """Wait until what was scheduled is done."""
+        with self._guard:
+            running = list(self._pending.values())
+        for future in running:
+            future.result(timeout_s)
+
+    def close(self) -> None:
+        """Give running maintenance its time box, then stop between two steps."""
+        with self._guard:
+            running = list(self._pending.values())
+        deadline = self._kernel.clock.monotonic() + self._kernel.options.maintenance_budget_s
+        for future in running:
+            left = deadline - self._kernel.clock.monotonic()
+            try:
+                future.result(max(left, 0))
+            except TimeoutError:
+                self._stop.set()
+        self._stop.set()
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
+
+    def run(self, branch: BranchName) -> list[CompactionStats]:
+        """Do everything that is due on a branch, step by step."""
+        kernel, heads = self._kernel, self._heads
+        stats: list[CompactionStats] = []
+        reconcile(kernel, heads.current(branch))
+        while not self._stop.is_set() and fold_manifest(kernel, heads, branch):
+            pass
+        clean_manifest(kernel, branch)
+        for key in list(heads.current(branch).tables):
+            if self._stop.is_set():
+                break
+            stats.append(compact_table(kernel, heads, branch, key))
+            clean_table_versions(kernel, heads, branch, key)
+        kernel.counters.set("manifest_fragments", heads.current(branch).handle.fragment_count)
+        return stats
+
+    def _run_quietly(self, branch: BranchName) -> None:
+        """Run behind a writer: a physical step that fails is reported, not raised."""
+        try:
+            self.run(branch)
+        except ConflictError as error:
+            self._kernel.counters.add("upkeep_conflicts")
+            log.info("upkeep of '%s' lost a race and will run again: %s", branch, error)
+        except OmniGraphError as error:
+            self._kernel.counters.add("upkeep_failures")
+            log.warning("upkeep of '%s' failed: %s", branch, error)

@@ -1,0 +1,112 @@
+"""Physical upkeep of one dataset: fewer fragments, fewer old versions, the same rows.
+
+Compaction reads and writes off the lock; only its commit needs the window. Lance commits it in
+two steps and moves the handle it is given, so it works on handles of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from lance.optimize import Compaction, CompactionOptions, RewriteResult
+
+from omnigraph.storage import layout
+from omnigraph.storage.tables.failures import lance_errors
+from omnigraph.storage.tables.handle import Handle, Tables
+
+_CLEANUP_WAIT_S = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """Rewritten fragments that wait for their commit."""
+
+    base: Handle
+    results: tuple[RewriteResult, ...]
+    files: tuple[str, ...]
+    rows: int
+    fragments_removed: int
+    fragments_added: int
+
+
+def fragment_rows(handle: Handle) -> list[tuple[int, int]]:
+    """Return the id and the live rows of every fragment, in storage order."""
+    with lance_errors(f"looking at the fragments of {handle}"):
+        return [
+            (part.fragment_id, part.physical_rows - part.num_deletions)
+            for part in handle.dataset.get_fragments()
+        ]
+
+
+def rewrite_fragments(
+    tables: Tables, handle: Handle, *, target_rows: int, max_rows: int
+) -> Compacted | None:
+    """Write merged copies of small fragments; None if there is nothing to merge.
+
+    `max_rows` bounds the work of one step, so that cost follows the writes, not the table.
+    """
+    own = tables.reopen(handle.location, handle.branch, handle.version)
+    options = CompactionOptions(
+        target_rows_per_fragment=target_rows, max_source_rows=max_rows, num_threads=1
+    )
+    with lance_errors(f"compacting {handle}"):
+        tasks = Compaction.plan(own.dataset, options).tasks
+        results = tuple(task.execute(own.dataset) for task in tasks)
+    if not results:
+        return None
+    fresh = [part for result in results for part in result.new_fragments]
+    home = f"{handle.files_at}/{layout.DATA_DIR}"
+    return Compacted(
+        own,
+        results,
+        tuple(f"{home}/{file.path}" for part in fresh for file in part.files),
+        sum(part.physical_rows for part in fresh),
+        sum(result.metrics.fragments_removed for result in results),
+        sum(result.metrics.fragments_added for result in results),
+    )
+
+
+def commit_compaction(tables: Tables, compacted: Compacted) -> Handle:
+    """Commit a compaction; return the handle at the version it made."""
+    with lance_errors(f"committing the compaction of {compacted.base}"):
+        Compaction.commit(compacted.base.dataset, list(compacted.results))
+        version = int(compacted.base.dataset.version)
+    return tables.open(compacted.base.location, compacted.base.branch, version)
+
+
+def read_fragments(handle: Handle, fragment_ids: Sequence[int]) -> pa.Table:
+    """Return the live rows of some fragments, in storage order."""
+    with lance_errors(f"reading fragments of {handle}"):
+        parts = [handle.dataset.get_fragment(fragment_id) for fragment_id in fragment_ids]
+        return handle.dataset.scanner(
+            fragments=[part for part in parts if part is not None], scan_in_order=True
+        ).to_table()
+
+
+def remove_versions(tables: Tables, newest: Handle, versions: Sequence[int]) -> tuple[int, int]:
+    """Remove exactly these versions and the files only they use; return count and bytes.
+
+    Files that no version names are left alone: they may belong to a write in progress.
+    """
+    tables.forget(newest.location)
+    own = tables.reopen(newest.location, newest.branch, newest.version)
+    with lance_errors(f"cleaning {newest}"):
+        stats = own.dataset.cleanup_old_versions(
+            versions=list(versions), error_if_tagged_old_versions=False
+        )
+    return int(stats.old_versions), int(stats.bytes_removed)
+
+
+def referenced_files(tables: Tables, location: str, branch: str | None, version: int) -> set[str]:
+    """Return the data and deletion files one version uses, relative to its dataset's lineage."""
+    handle = tables.reopen(location, branch, version)
+    used: set[str] = set()
+    with lance_errors(f"listing the files of {handle}"):
+        for part in handle.dataset.get_fragments():
+            used.update(f"{layout.DATA_DIR}/{file.path}" for file in part.data_files())
+            deletion = part.metadata.deletion_file
+            if deletion is not None:
+                used.add(deletion.path(part.fragment_id))
+    return used
