@@ -37,6 +37,7 @@ from omnigraph.compiler.ir.ops import (
     TextMatch,
     Update,
 )
+from omnigraph.compiler.query.literals import show_date, show_datetime
 from omnigraph.compiler.query.typed import NOW_PARAM, Assignment, LiteralValue
 from omnigraph.compiler.syntax import quote
 from omnigraph.compiler.types import Scalar
@@ -172,9 +173,9 @@ def _scalar(value: LiteralValue, scalar: Scalar) -> str:
         case bool():
             return "true" if value else "false"
         case _ if scalar is Scalar.DATE:
-            return f"date({value} days)"
+            return f'date("{show_date(value)}")' if isinstance(value, int) else str(value)
         case _ if scalar is Scalar.DATETIME:
-            return f"datetime({value} ms)"
+            return f'datetime("{show_datetime(value)}")' if isinstance(value, int) else str(value)
         case _:
             return str(value)
 

@@ -80,7 +80,8 @@ def _count(token: Token) -> int:
 
 
 def _negated(token: Token) -> bool:
-    return "not" in token.value
+    """Whether `is null` has a `not`; comments may stand between its words."""
+    return any(part.kind == "word" and part.text == "not" for part in tokens(token.value))
 
 
 class AstBuilder(Transformer[Any, ast.Query]):
@@ -243,9 +244,9 @@ class AstBuilder(Transformer[Any, ast.Query]):
         return _inner_word(word.value), True, _span(word)
 
     def bounds(self, children: list[Token]) -> ast.HopBounds:
-        low, *high, closer = children
+        opener, low, *high, closer = children
         top = _count(high[0]) if high else None
-        return ast.HopBounds(_count(low), top, _span(low, closer))
+        return ast.HopBounds(_count(low), top, _span(opener, closer))
 
     def filter(self, children: list[Any]) -> ast.Filter:
         left, op, right = children

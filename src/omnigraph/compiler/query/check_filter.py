@@ -72,9 +72,11 @@ def _contains_problem(left: PropType, right: PropType) -> tuple[str, str | None]
         if compatible(left.item(), right):
             return None
         return f"`contains` looks for {left.item()} in {left}, not for {right}", None
-    if left.is_plain_string and right.is_plain_string:
-        return None
-    return f"`contains` needs a list or a String on the left, not {left} and {right}", None
+    if left.is_plain_string:
+        if right.is_plain_string:
+            return None
+        return f"`contains` looks for a String in a String, not for {right}", None
+    return f"`contains` needs a list or a String on the left, not {left}", None
 
 
 def _in_problem(left: typed.Scalarish, right: typed.Scalarish) -> tuple[str, str | None] | None:

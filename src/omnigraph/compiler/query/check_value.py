@@ -42,7 +42,7 @@ def check_inline_match(
         ctx.report("T3", message, item.span, "write one value, or one match per value")
         return None
     if not compatible(wanted, value.type):
-        _mismatch(ctx, item, wanted, value)
+        _mismatch(ctx, item, wanted, value, "holds" if found.is_list else "is")
         return None
     if isinstance(value, typed.Literal) and not _in_enum(ctx, wanted, value, item):
         return None
@@ -117,6 +117,7 @@ def _mismatch(
     item: ast.PropertyValue,
     kind: PropType,
     value: typed.Literal | typed.Param,
+    verb: str = "is",
 ) -> None:
     """Report a value of the wrong type: T3 for literals, T7 for parameters and `now()`."""
     hint = None
@@ -129,7 +130,7 @@ def _mismatch(
             code, what = "T7", "`now()` is DateTime"
         case typed.Param():
             code, what = "T7", f"parameter `${value.name}` is {value.type}"
-    ctx.report(code, f"`{item.name}` is {kind}, {what}", item.span, hint)
+    ctx.report(code, f"`{item.name}` {verb} {kind}, {what}", item.span, hint)
 
 
 def _in_enum(ctx: Context, kind: PropType, value: typed.Literal, item: ast.PropertyValue) -> bool:

@@ -282,11 +282,9 @@ class _Printer:
 
     def _comment(self, index: int, token: Token) -> None:
         text = token.text.rstrip() if token.kind == "line_comment" else token.text
-        if index == 0 or "\n" in self._gap(index):
+        if index == 0 or self.must_break or "\n" in self._gap(index):
             self._new_line(index, self._comment_depth(index))
             self.must_break = index + 1 < len(self.tokens) and "\n" in self._gap(index + 1)
-        elif self.must_break:
-            self._new_line(index, self.depth + 1)
         else:
             self._write("  " if token.kind == "line_comment" else " ")
         self._write(text)
@@ -295,7 +293,9 @@ class _Printer:
     def _comment_depth(self, index: int) -> int:
         """A comment stands where the next line will: deeper when it splits a line."""
         following = index + 1
-        while following < len(self.tokens) and _is_comment(self.tokens[following]):
+        while following < len(self.tokens) and (
+            _is_comment(self.tokens[following]) or following in self.plan.dropped
+        ):
             following += 1
         if following == len(self.tokens):
             return self.depth

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 from omnigraph.compiler.query import ast, typed
 from omnigraph.compiler.types import FLOATS, INTEGER_BOUNDS, INTEGERS, PropType, Scalar
@@ -69,6 +69,18 @@ def parse_datetime(text: str) -> int:
         raise ValueError(
             f"invalid DateTime literal '{text}', expected for example 2026-01-31T12:00:00Z"
         ) from None
+
+
+def show_date(days: int) -> str:
+    """Return the text of a date; the inverse of `parse_date`."""
+    return date.fromordinal(days + _EPOCH).isoformat()
+
+
+def show_datetime(millis: int) -> str:
+    """Return the text of a moment in UTC; the inverse of `parse_datetime`."""
+    seconds, rest = divmod(millis, 1_000)
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    return f"{moment.replace(tzinfo=None).isoformat()}.{rest:03}Z"
 
 
 def infer(literal: ast.Literal) -> typed.Literal:

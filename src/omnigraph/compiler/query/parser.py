@@ -16,6 +16,8 @@ from omnigraph.compiler.source import Source, Span
 from omnigraph.compiler.syntax import check_text, split_declarations
 
 if TYPE_CHECKING:
+    from lark.exceptions import UnexpectedToken
+
     from omnigraph.compiler.query.lexer import QueryToken
 
 _KEYWORDS = frozenset({"query"})
@@ -98,7 +100,7 @@ def _parser() -> Callable[[str, int, int], ast.Query | Diagnostic | None]:
             # The builder turns the start rule into a query; no tree is built.
             return lark.parse(TextSlice(text, start, end))  # type: ignore[return-value] # see above
         except UnexpectedToken as error:
-            return _unexpected(error.token, error.expected, text, end)
+            return _unexpected(error.token, _accepted(error), text, end)
         except UnknownCharacterError as error:
             return _unknown_character(text, error.offset)
         except RefusedError as error:
@@ -151,33 +153,44 @@ _WORDS = {
     "CONTAINS": "`contains`",
     "STARTS_WITH": "`starts_with`",
 }
-_READABLE = _SIGNS | _WORDS
+_CALLS = {
+    "NEAREST": "`nearest(`",
+    "BM25": "`bm25(`",
+    "RRF": "`rrf(`",
+    "TEXT": "a text function",
+    "AGGREGATE": "an aggregate",
+}
+_READABLE = _SIGNS | _WORDS | _CALLS
 _COMPARISONS = frozenset({"EQ", "NE", "LT", "LE", "GT", "GE"})
 _VALUES = frozenset({"FLOAT", "TRUE", "FALSE", "DATE", "NOW"})
-_CALLS = frozenset({"NEAREST", "TEXT", "BM25", "RRF", "AGGREGATE"})
 
 
-def _unexpected(token: QueryToken, expected: Iterable[str], text: str, end: int) -> Diagnostic:
+def _accepted(error: UnexpectedToken) -> set[str]:
+    """Return the terminals that could really follow; `expected` also has those of merged states."""
+    return set(error.interactive_parser.accepts())  # type: ignore[no-untyped-call] # Lark's gap
+
+
+def _unexpected(token: QueryToken, expected: set[str], text: str, end: int) -> Diagnostic:
     if token.type == "$END":
         message, span = "the query ends too early", _last_character(text, end)
     else:
         shown = token.value if len(token.value) <= 40 else token.value[:37] + "…"
         message, span = f"unexpected `{shown}`", Span(token.start_pos, token.end_pos)
-    wanted = _describe(set(expected))
+    wanted = _describe(expected)
     found = f"{message}, expected {wanted}" if wanted else message
     return Diagnostic("P010", Phase.PARSE, found, span, severity=Severity.ERROR)
 
 
 def _describe(expected: set[str]) -> str:
     """Return what could have stood there, as a short list in a fixed order."""
-    if "IDENT" in expected:  # any keyword is a name there too
+    if "QUERY" in expected and "IDENT" not in expected:
+        expected = {"QUERY"}
+    elif "IDENT" in expected:  # any keyword is a name there too
         expected -= _WORDS.keys()
     parts = ["a comparison"] if expected & _COMPARISONS else []
     if expected & _VALUES:
         parts.append("a value")
-        expected -= {"STRING", "INT", "LSQB"}
-    elif expected & _CALLS:
-        parts.append("a function call")
+        expected -= {"STRING", "INT", "LSQB", *_CALLS}
     parts += [text for name, text in _READABLE.items() if name in expected]
     parts = parts[:_MAX_EXPECTED]
     return " or ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
@@ -196,7 +209,7 @@ def _unknown_character(text: str, offset: int) -> Diagnostic:
         hint = "comments start with `//`"
     elif char == "'":
         hint = "strings stand in double quotes"
-    elif char.isalpha():
+    elif char == "$" or char.isalpha():
         hint = "names use the letters a-z, A-Z, digits and `_`"
     shown = char if char.isprintable() else f"U+{ord(char):04X}"
     span = Span(offset, offset + 1)

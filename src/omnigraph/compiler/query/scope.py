@@ -87,8 +87,8 @@ def property_hint(name: str, properties: Mapping[str, Property]) -> str:
 
 
 def variable_hint(name: str, scope: Scope, params: Mapping[str, typed.Param]) -> str:
-    """Return a hint for a variable that is not bound."""
+    """Return a hint for a variable that is not bound; only a bare one may be a parameter."""
     if name in scope.types:
         return f"`${name}` is bound further down; move the filter below that clause"
     close = did_you_mean(f"${name}", [f"${known}" for known in (*scope.types, *params)])
-    return close or f"bind it in `match`, or declare it as a parameter: `${name}: String`"
+    return close or f"bind it in `match`: `${name}: SomeType`"
