@@ -7,6 +7,7 @@ path, and rebuilt when lost. One dataset holds the commits of all branches.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,10 +24,16 @@ from omnigraph.storage.manifest import Head, commit_row, read_commits, rows_of
 from omnigraph.storage.records import Commit
 from omnigraph.storage.snapshot import Heads
 from omnigraph.storage.tables.commit import commit_staged
-from omnigraph.storage.tables.failures import CommitRaceError
+from omnigraph.storage.tables.failures import (
+    CommitRaceError,
+    DamagedError,
+    SnapshotExpiredError,
+)
 from omnigraph.storage.tables.predicate import is_in
 from omnigraph.storage.tables.scan import Reader
 from omnigraph.storage.tables.stage import Append, stage
+
+log = logging.getLogger(__name__)
 
 BETWEEN = register("projections.between", "one projection is up to date, the next is not")
 
@@ -134,6 +141,18 @@ def reconcile(kernel: Kernel, head: Head) -> int:
 
 
 def _reconcile_one(kernel: Kernel, projection: Projection, head: Head) -> int:
+    """Extend one projection; one that a power cut tore is written anew, for nobody syncs a view."""
+    try:
+        return _extend(kernel, projection, head)
+    except (DamagedError, SnapshotExpiredError) as error:
+        log.warning("'%s' cannot be read and is rebuilt: %s", projection.location, error)
+        kernel.counters.add("rebuilt_projections")
+        kernel.tables.forget(projection.location)
+        kernel.objects.delete_prefix(projection.location)
+        return _extend(kernel, projection, head)
+
+
+def _extend(kernel: Kernel, projection: Projection, head: Head) -> int:
     exists = bool(kernel.objects.list(f"{projection.location}/{layout.VERSIONS_DIR}"))
     recent = read_commits(head.handle, since=head.sequence - _LOOK_BACK)
     if not exists:

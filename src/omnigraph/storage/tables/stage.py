@@ -114,12 +114,7 @@ def stage_swap(tables: Tables, base: Handle, row_address: int, rows: pa.Table) -
     with lance_errors(f"staging a swap on {base}"):
         updated, gone = _delete_addresses(base, [row_address])
         fresh = _write(tables, base, rows)
-    operation = LanceOperation.Update(
-        removed_fragment_ids=gone,
-        updated_fragments=updated,
-        new_fragments=fresh,
-        update_mode="rewrite_rows",
-    )
+    operation = _update(base, gone, updated, fresh)
     return _staged(base, operation, len(rows) - 1, fresh, updated)
 
 
@@ -133,12 +128,7 @@ def stage_refold(
     """
     with lance_errors(f"staging a refold of {base}"):
         fresh = _write(tables, base, rows)
-    operation = LanceOperation.Update(
-        removed_fragment_ids=list(fragment_ids),
-        updated_fragments=[],
-        new_fragments=fresh,
-        update_mode="rewrite_rows",
-    )
+    operation = _update(base, list(fragment_ids), [], fresh)
     return _staged(base, operation, 0, fresh, [])
 
 
@@ -187,12 +177,7 @@ def _stage_change(
         kept_ids, ordered = _matched_first(hits, key, fitted)
         fresh = _write(tables, base, ordered)
         _keep_row_ids(fresh, kept_ids)
-    operation = LanceOperation.Update(
-        removed_fragment_ids=gone,
-        updated_fragments=updated,
-        new_fragments=fresh,
-        update_mode="rewrite_rows",
-    )
+    operation = _update(base, gone, updated, fresh)
     return _staged(base, operation, len(fitted) - len(hits), fresh, updated)
 
 
@@ -277,6 +262,27 @@ def _delete_addresses(base: Handle, addresses: Sequence[int]) -> tuple[list[Any]
         else:
             updated.append(left)
     return updated, gone
+
+
+def _update(
+    base: Handle, gone: list[int], updated: Sequence[Any], fresh: Sequence[Any]
+) -> LanceOperation.Update:
+    """Build an update that declares every column as changed.
+
+    With an empty declaration Lance counts the new fragments as covered by bitmap, text and
+    vector indexes, and filters then silently miss the new rows and find the old ones.
+    """
+    return LanceOperation.Update(
+        removed_fragment_ids=gone,
+        updated_fragments=list(updated),
+        new_fragments=list(fresh),
+        fields_for_preserving_frag_bitmap=_field_ids(base.dataset.lance_schema.fields()),
+        update_mode="rewrite_rows",
+    )
+
+
+def _field_ids(fields: Sequence[Any]) -> list[int]:
+    return [number for field in fields for number in (field.id(), *_field_ids(field.children()))]
 
 
 def _write(tables: Tables, base: Handle, rows: pa.Table) -> list[Any]:

@@ -1,0 +1,277 @@
+"""Upkeep changes the pieces, never the rows."""
+
+from dataclasses import replace
+
+import pytest
+
+from omnigraph.errors import BadRequestError
+from omnigraph.storage import layout
+from omnigraph.storage.cleanup import CleanupPolicy
+from omnigraph.storage.options import Retention
+from omnigraph.storage.store import open_store
+from omnigraph.storage.tables.failures import SnapshotExpiredError
+from omnigraph.storage.tables.index import IndexSpec, list_indexes
+from omnigraph.storage.tables.predicate import equals
+from tests.storage.conftest import QUIET, SteeredClock
+from tests.support.storage_model import A, B, check_lines, contents, empty_graph, write
+
+NOW = replace(QUIET, retention=Retention(floor_s=0, newest_versions=1, manifest_versions=4))
+ALL = CleanupPolicy(keep_versions=1)
+
+
+def test_compaction_merges_fragments_and_keeps_rows_and_row_ids(store):
+    for i in range(5):
+        write(store, {A: {f"k{i}": i}})
+    before = store.snapshot()
+    ids = before.open(A).scan(["id"], with_row_id=True).to_pylist()
+    stats = {part.table_key: part for part in store.optimize()}
+    assert (stats[A].fragments_removed, stats[A].fragments_added) == (5, 1)
+    assert store.snapshot().handle(A).fragment_count == 1
+    assert store.snapshot().open(A).scan(["id"], with_row_id=True).to_pylist() == ids
+    assert contents(before) == contents(store.snapshot())
+    commit = store.commits()[-1]
+    assert (commit.kind, commit.logical_id) == ("maintenance", before.commit_id)
+    assert not any(part.committed for part in store.optimize()), "a second run finds nothing"
+
+
+def test_upkeep_runs_behind_the_commits_and_bounds_the_fragments(root):
+    store = empty_graph(root, replace(QUIET, maintenance="auto"))
+    for i in range(96):
+        write(store, {A: {f"k{i}": i}})
+    store.settle()
+    assert store.snapshot().handle(A).fragment_count < 40
+    assert store.counters.get("upkeep_failures") == 0
+    assert store.counters.get("manifest_fragments") < 40
+    assert contents(store.snapshot())[A] == {f"k{i}": i for i in range(96)}
+    check_lines(store)
+    store.close()
+    with open_store(str(root), options=QUIET) as again:
+        assert len(contents(again.snapshot())[A]) == 96
+        assert [finding for finding in again.verify() if not finding.harmless] == []
+
+
+def test_folding_keeps_the_head_where_one_small_read_finds_it(store):
+    for i in range(40):
+        write(store, {A: {f"k{i}": i}})
+    store.maintain()
+    assert store.counters.get("manifest_folds") == 1
+    head = store._heads.reread(layout.MAIN)
+    newest = head.handle.dataset.get_fragments()[-1]
+    assert head.address == (newest.fragment_id << 32) | (newest.physical_rows - 1)
+    write(store, {A: {"after": 1}})
+    assert len(store.commits()) == 43, "genesis, 41 writes and one compaction"
+    assert contents(store.snapshot_at(commit_id=store.commits()[20].id))[A] == {
+        f"k{i}": i for i in range(20)
+    }
+
+
+def test_old_versions_of_the_manifest_go_and_the_past_stays(root):
+    store = empty_graph(root, NOW)
+    ids = [write(store, {A: {f"k{i}": i}}) for i in range(12)]
+    store.maintain()
+    files = store.kernel.objects.list(f"{layout.MANIFEST}/{layout.VERSIONS_DIR}")
+    assert len([info for info in files if info.name.endswith(".manifest")]) <= 6
+    assert contents(store.snapshot_at(commit_id=ids[2]))[A] == {f"k{i}": i for i in range(3)}
+    assert contents(store.snapshot_at(version=4))[A] == {f"k{i}": i for i in range(3)}
+    store.close()
+
+
+def test_a_reader_that_slept_through_a_cleanup_still_sees_the_newest_commit(root):
+    store = empty_graph(root, NOW)
+    write(store, {A: {"a": 1}})
+    reader = open_store(str(root), read_only=True, options=NOW)
+    assert contents(reader.snapshot())[A] == {"a": 1}
+    for i in range(12):
+        write(store, {A: {f"k{i}": i}})
+    store.maintain()
+    seen = reader.snapshot().manifest_version
+    assert len(contents(reader.snapshot())[A]) == 13, seen
+    reader.close()
+    store.close()
+
+
+def test_cleanup_needs_a_policy(store):
+    with pytest.raises(BadRequestError, match="keep_versions"):
+        store.cleanup(CleanupPolicy())
+
+
+def test_a_dry_run_tells_what_would_go_and_removes_nothing(root):
+    store = empty_graph(root, NOW)
+    for i in range(5):
+        write(store, {A: {f"k{i}": i}})
+    told = store.cleanup(ALL, dry_run=True)
+    assert {(part.location, part.versions_removed) for part in told} == {
+        (store.snapshot().table(A).location, 5)
+    }
+    first = store.snapshot_at(commit_id=store.commits()[1].id)
+    assert contents(first)[A] == {"k0": 0}
+    done = store.cleanup(ALL)
+    assert [part.versions_removed for part in done] == [5]
+    store.close()
+
+
+def test_an_expired_snapshot_says_so(root):
+    store = empty_graph(root, NOW)
+    old = write(store, {A: {"a": 1}})
+    for i in range(3):
+        write(store, {A: {f"k{i}": i}})
+    store.optimize()
+    store.cleanup(ALL)
+    with pytest.raises(SnapshotExpiredError, match="gone"):
+        store.snapshot_at(commit_id=old).open(A).scan()
+    assert len(contents(store.snapshot())[A]) == 4
+    write(store, {A: {"more": 1}})
+    store.close()
+
+
+def test_a_pinned_snapshot_survives_everything(root):
+    store = empty_graph(root, NOW)
+    write(store, {A: {"a": 1}})
+    store.branches.create("side")
+    write(store, {A: {"s": 1}}, "side")
+    main, side = store.snapshot(), store.snapshot("side")
+    with main.pin(), side.pin():
+        for i in range(4):
+            write(store, {A: {f"k{i}": i}})
+        session = store.begin()
+        session.delete(A, ["a"])
+        session.commit()
+        store.optimize()
+        store.branches.delete("side")
+        store.cleanup(ALL)
+        store.kernel.tables.close()
+        assert contents(main)[A] == {"a": 1}
+        assert contents(side)[A] == {"a": 1, "s": 1}
+    for pin in store.kernel.objects.list(layout.PINS_DIR):  # what the deletion itself pinned
+        store.kernel.objects.delete(pin.name)
+    store.cleanup(ALL)
+    store.kernel.tables.close()
+    with pytest.raises(SnapshotExpiredError):
+        side.open(A).scan()
+    assert contents(store.snapshot())[A] == {f"k{i}": i for i in range(4)}
+    store.close()
+
+
+def test_cleanup_keeps_what_a_branch_inherits(root):
+    store = empty_graph(root, NOW)
+    write(store, {A: {"a": 1}})
+    store.branches.create("side")
+    for i in range(6):
+        write(store, {A: {f"k{i}": i}})
+    store.optimize()
+    store.cleanup(ALL)
+    assert contents(store.snapshot("side"))[A] == {"a": 1}
+    write(store, {A: {"s": 1}}, "side")
+    for i in range(6):
+        write(store, {A: {f"m{i}": i}}, "side")
+    store.optimize("side")
+    store.cleanup(ALL)
+    store.kernel.tables.close()
+    assert contents(store.snapshot("side"))[A] == {"a": 1, "s": 1} | {f"m{i}": i for i in range(6)}
+    assert contents(store.snapshot())[A] == {"a": 1} | {f"k{i}": i for i in range(6)}
+    store.close()
+
+
+def test_the_floor_protects_what_was_superseded_just_now(root):
+    clock = SteeredClock()
+    options = replace(QUIET, retention=Retention(floor_s=900, newest_versions=1))
+    store = empty_graph(root, options)
+    store.close()
+    store = open_store(str(root), options=options, clock=clock)
+    for i in range(4):
+        write(store, {A: {f"k{i}": i}})
+    assert store.cleanup(ALL) == []
+    clock.ahead_s = 1000
+    assert [part.versions_removed for part in store.cleanup(ALL)] == [4]
+    store.close()
+
+
+def test_forks_of_deleted_branches_are_reclaimed_and_their_names_never_reused(root):
+    store = empty_graph(root, NOW)
+    write(store, {A: {"a": 1}})
+    location = store.snapshot().table(A).location
+    store.branches.create("side")
+    write(store, {A: {"s": 1}}, "side")
+    store.branches.delete("side")
+    for pin in store.pins():
+        store.kernel.objects.delete(layout.pin(pin.id))
+    assert "fork" in [part.what for part in store.cleanup(ALL)]
+    assert not (root / layout.lineage(location, "side") / "_versions").exists()
+    store.branches.create("side")
+    write(store, {A: {"again": 1}}, "side")
+    assert store.snapshot("side").table(A).branch != "side"
+    assert contents(store.snapshot("side"))[A] == {"a": 1, "again": 1}
+    store.close()
+
+
+def test_a_live_fork_is_never_reclaimed(root):
+    store = empty_graph(root, NOW)
+    store.branches.create("one")
+    write(store, {A: {"x": 1}}, "one")
+    store.branches.create("two", "one")
+    write(store, {A: {"y": 1}}, "two")
+    assert [part for part in store.cleanup(ALL) if part.what == "fork"] == []
+    assert contents(store.snapshot("two"))[A] == {"x": 1, "y": 1}
+    store.close()
+
+
+def test_staged_files_of_dead_writes_are_collected_by_age(root):
+    clock = SteeredClock()
+    store = empty_graph(root, QUIET)
+    write(store, {A: {"a": 1}})
+    store.close()
+    store = open_store(str(root), options=QUIET, clock=clock)
+    session = store.begin()
+    session.upsert(A, store.snapshot().open(A).scan())
+    from omnigraph.storage.write import _stage_ahead
+
+    _stage_ahead(session)  # its process dies here
+    policy = CleanupPolicy(older_than_s=10**9)
+    assert store.cleanup(policy) == []
+    clock.ahead_s = 8 * 24 * 3600
+    assert [part.what for part in store.cleanup(policy)] == ["orphans"]
+    assert contents(store.snapshot())[A] == {"a": 1}
+    assert [finding for finding in store.verify() if not finding.harmless] == []
+    store.close()
+
+
+def test_configured_retention_bounds_the_versions_by_itself(root):
+    options = replace(NOW, retention=replace(NOW.retention, keep_versions=3))
+    store = empty_graph(root, options)
+    for i in range(10):
+        write(store, {A: {f"k{i}": i}})
+    store.maintain()
+    location = store.snapshot().table(A).location
+    files = store.kernel.objects.list(f"{location}/{layout.VERSIONS_DIR}")
+    assert len([info for info in files if info.name.endswith(".manifest")]) <= 4
+    assert len(contents(store.snapshot())[A]) == 10
+    store.close()
+
+
+def test_disk_use_is_told_per_table_and_branch(store):
+    write(store, {A: {"a": 1}})
+    store.branches.create("side")
+    write(store, {A: {"s": 1}}, "side")
+    use = {(part.location, part.branch): part for part in store.disk_usage()}
+    location = store.snapshot().table(A).location
+    assert use[location, None].data > 0
+    assert use[location, "side"].data > 0
+    assert use[layout.MANIFEST, "side"].versions > 0
+
+
+@pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "NGRAM", "INVERTED"])
+def test_an_index_is_built_off_the_lock_and_published_as_maintenance(store, kind):
+    write(store, {A: {f"k{i}": i for i in range(20)}, B: {"b": 1}})
+    logical = store.snapshot().commit_id
+    assert store.build_index(A, IndexSpec("id", kind, "by_id"))
+    assert store.snapshot().logical_commit_id == logical
+    assert [info.name for info in list_indexes(store.snapshot().handle(A))] == ["by_id"]
+    write(store, {A: {"new": 1}})
+    assert store.snapshot().open(A).scan(where=equals("id", "new")).num_rows == 1
+    assert list_indexes(store.snapshot().handle(A))[0].unindexed_rows == 1
+    assert store.refresh_indexes(A)
+    assert list_indexes(store.snapshot().handle(A))[0].unindexed_rows == 0
+    assert store.drop_index(A, "by_id")
+    assert list_indexes(store.snapshot().handle(A)) == []
+    assert not store.build_index("edge:E", IndexSpec("id", kind, "by_id")), "an empty table"
+    check_lines(store)
