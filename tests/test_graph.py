@@ -14,6 +14,7 @@ from omnigraph.errors import (
     CompileError,
     NotFoundError,
 )
+from tests.support.fast import FAST
 
 SCHEMA = """node Person {
   name: String @key
@@ -59,7 +60,7 @@ def knows(*pairs):
 
 @pytest.fixture
 def graph(tmp_path):
-    with omnigraph.init(str(tmp_path / "g.omni"), SCHEMA) as opened:
+    with omnigraph.init(str(tmp_path / "g.omni"), SCHEMA, options=FAST) as opened:
         write = opened.store.begin()
         write.append("node:Person", people(("Alice", 30), ("Bob", 25), ("Charlie", None)))
         write.append("edge:Knows", knows(("Alice", "Bob"), ("Alice", "Charlie")))

@@ -13,16 +13,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph, GraphOptions, connect, init
-    from omnigraph.result import QueryResult
+    from omnigraph.result import MutationResult, QueryResult
 
 __version__ = "0.1.0"
-__all__ = ["Graph", "GraphOptions", "QueryResult", "__version__", "connect", "init"]
+__all__ = [
+    "Graph",
+    "GraphOptions",
+    "MutationResult",
+    "QueryResult",
+    "__version__",
+    "connect",
+    "init",
+]
 
 _HOMES = {
     "Graph": "omnigraph.graph",
     "GraphOptions": "omnigraph.graph",
     "connect": "omnigraph.graph",
     "init": "omnigraph.graph",
+    "MutationResult": "omnigraph.result",
     "QueryResult": "omnigraph.result",
 }
 

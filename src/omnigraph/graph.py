@@ -5,32 +5,35 @@ Reads are thread-safe: a query takes one snapshot and never looks at the head ag
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import orjson
 
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
-from omnigraph.base.ids import TableKey
+from omnigraph.base.ids import ULIDS, TableKey
 from omnigraph.compiler.catalog.arrow import arrow_schema
 from omnigraph.compiler.catalog.build import LoadedSchema, catalog_of, load_schema
 from omnigraph.compiler.catalog.ir_json import from_json, schema_hash, to_json
 from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.compiler.compile import CompiledQuery, compile_query
 from omnigraph.compiler.ir.explain import explain_query
-from omnigraph.compiler.ir.ops import ReadIr
+from omnigraph.compiler.ir.ops import MutationIr, ReadIr
 from omnigraph.compiler.source import Source
 from omnigraph.compiler.syntax import decode
 from omnigraph.engine.image.cache import ImageCache
 from omnigraph.engine.read.context import Budget, Limits
 from omnigraph.engine.read.images import SnapshotImages
 from omnigraph.engine.read.run import run_read
+from omnigraph.engine.write.commit import Terms, commit_changes
+from omnigraph.engine.write.mutate import run_mutation
 from omnigraph.errors import BadRequestError, NotFoundError
-from omnigraph.result import QueryResult
+from omnigraph.result import MutationResult, QueryResult
 from omnigraph.storage.create import TableSpec
 from omnigraph.storage.options import DEFAULTS, StorageOptions
 from omnigraph.storage.snapshot import Snapshot
@@ -128,6 +131,55 @@ class Graph:
         table = run_read(ir, self._images_of(snapshot, catalog), bound, budget)
         self._cache.shrink()
         return QueryResult(table, compiled.name, snapshot.branch, snapshot.commit_id)
+
+    def mutate(
+        self,
+        source: str | Path,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str = "main",
+        actor: str | None = None,
+        if_head: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MutationResult:
+        """Run a mutation: all of its statements as one commit, or none.
+
+        Args:
+            source: the query text, or the path of a `.gq` file.
+            name: which query of the text; needed when it has several.
+            params: parameter values by name, without `$`.
+            branch: the branch to write.
+            actor: who does it; kept on the commit.
+            if_head: commit id the branch must still be at.
+            idempotency_key: repeating a request under its key returns the first result.
+
+        Raises:
+            CompileError: the text is wrong.
+            ConstraintError: the data breaks rules of the schema; nothing was written.
+            ConflictError: someone else changed what this write relied on.
+        """
+        text = _source(source)
+        session = self.store.begin(branch, actor)
+        catalog = self._catalog(session.base)
+        compiled = compile_query(catalog, text, name)
+        ir = _mutation_ir(compiled)
+        bound = compiled.bind(params, now_ms=self._options.clock.now_us() // 1_000)
+        mutated = run_mutation(ir, session.base, catalog, bound.params, self._new_id)
+        if mutated.changes.is_empty and idempotency_key is None and if_head is None:
+            return MutationResult(mutated.affected_nodes, mutated.affected_edges, None)
+        nodes, edges = mutated.affected_nodes, mutated.affected_edges
+        terms = Terms(if_head, idempotency_key, _request_hash(text, compiled.name, params))
+        commit, outcome = commit_changes(session, mutated.changes, catalog, terms, [nodes, edges])
+        if outcome == "unchanged":
+            return MutationResult(nodes, edges, None)
+        if outcome == "replayed":
+            nodes, edges = cast("list[int]", commit.result)
+            return MutationResult(nodes, edges, commit.id, replayed=True)
+        return MutationResult(nodes, edges, commit.id)
+
+    def _new_id(self) -> str:
+        return ULIDS.next(self._options.clock.now_us())
 
     def explain(self, source: str | Path, name: str | None = None) -> str:
         """Return the operators a query compiles to."""
@@ -236,6 +288,20 @@ def _source(given: str | Path) -> Source:
         return decode(path.read_bytes(), str(path))
     except FileNotFoundError:
         raise NotFoundError(f"file '{path}' not found") from None
+
+
+def _request_hash(text: Source, name: str, params: Mapping[str, Any] | None) -> str:
+    """Return a fingerprint of a request: the same key must not stand for another one."""
+    request = [text.text, name, params or {}]
+    return hashlib.sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _mutation_ir(compiled: CompiledQuery) -> MutationIr:
+    if not isinstance(compiled.ir, MutationIr):
+        raise BadRequestError(
+            f"query '{compiled.name}' is a read", hint="run it as a read, not as a mutation"
+        )
+    return compiled.ir
 
 
 def _read_ir(compiled: CompiledQuery) -> ReadIr:

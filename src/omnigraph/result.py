@@ -173,3 +173,23 @@ def _vector_item(value: float | None) -> float | None:
 
 def _safe_integer(value: int | None) -> int | str | None:
     return value if value is None or abs(value) <= MAX_SAFE_INTEGER else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class MutationResult:
+    """What a mutation did. Without any effect there is no commit and `commit_id` is None."""
+
+    affected_nodes: int
+    affected_edges: int
+    commit_id: str | None
+    replayed: bool = False
+    """Whether an earlier request with the same idempotency key had done it already."""
+
+    def to_json(self) -> dict[str, int]:
+        """Return the counts in the names of the wire format."""
+        return {"affectedNodes": self.affected_nodes, "affectedEdges": self.affected_edges}
+
+    def to_arrow(self) -> pa.Table:
+        """Return the counts as a table of one row."""
+        counts = {"affected_nodes": self.affected_nodes, "affected_edges": self.affected_edges}
+        return pa.table({name: pa.array([value], pa.uint64()) for name, value in counts.items()})

@@ -1,0 +1,128 @@
+"""Values into typed columns: exact or refused, never narrowed, never guessed."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import struct
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.compiler.catalog.arrow import arrow_type
+from omnigraph.compiler.types import INTEGER_BOUNDS, PropType, Scalar
+
+_BASE64 = "base64:"
+_F32_MAX = struct.unpack("f", b"\xff\xff\x7f\x7f")[0]
+
+
+class CellError(ValueError):
+    """A value does not fit its property; the text says why."""
+
+
+def fit(value: Any, kind: PropType) -> Any:  # noqa: ANN401 - any value of a query or file
+    """Return the value as the property stores it.
+
+    Dates are days, datetimes milliseconds since the epoch, as compiled queries hold them.
+
+    Raises:
+        CellError: it does not fit.
+    """
+    if value is None:
+        if not kind.nullable:
+            raise CellError("null in a required property")
+        return None
+    if kind.is_list:
+        if not isinstance(value, list | tuple):
+            raise CellError(f"expected a list, got {_name(value)}")
+        return [None if item is None else _scalar(item, kind.item()) for item in value]
+    return _scalar(value, kind)
+
+
+def _scalar(value: Any, kind: PropType) -> Any:  # noqa: ANN401 - as above
+    match kind.scalar:
+        case Scalar.VECTOR:
+            return _vector(value, kind)
+        case Scalar.STRING:
+            return _string(value, kind)
+        case Scalar.BOOL:
+            if not isinstance(value, bool):
+                raise CellError(f"expected a Bool, got {_name(value)}")
+            return value
+        case Scalar.BLOB:
+            return _blob(value)
+        case Scalar.F32 | Scalar.F64:
+            return _float(value, kind.scalar)
+        case Scalar.DATE | Scalar.DATETIME:
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise CellError(f"expected a {kind.scalar}, got {_name(value)}")
+            return value
+        case _:
+            return _integer(value, kind.scalar)
+
+
+def _string(value: Any, kind: PropType) -> str:  # noqa: ANN401 - as above
+    if not isinstance(value, str):
+        raise CellError(f"expected a String, got {_name(value)}")
+    if kind.enum_values is not None and value not in kind.enum_values:
+        raise CellError(f"invalid enum value '{value}' (expected: {', '.join(kind.enum_values)})")
+    return value
+
+
+def _integer(value: Any, scalar: Scalar) -> int:  # noqa: ANN401 - as above
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise CellError(f"expected an {scalar}, got {_name(value)}")
+    low, high = INTEGER_BOUNDS[scalar]
+    if not low <= value <= high:
+        raise CellError(f"{value} is out of range for {scalar}")
+    return value
+
+
+def _float(value: Any, scalar: Scalar) -> float:  # noqa: ANN401 - as above
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise CellError(f"expected an {scalar}, got {_name(value)}")
+    number = float(value)
+    if not math.isfinite(number):
+        raise CellError(f"{number} is not a finite number")
+    if scalar is Scalar.F32 and abs(number) > _F32_MAX:
+        raise CellError(f"{number} is out of range for F32")
+    return number
+
+
+def _vector(value: Any, kind: PropType) -> list[float]:  # noqa: ANN401 - as above
+    if not isinstance(value, list | tuple):
+        raise CellError(f"expected {kind.required()}, got {_name(value)}")
+    if len(value) != kind.dim:
+        raise CellError(f"expects {kind.dim} dimensions, got {len(value)}")
+    return [_float(item, Scalar.F32) for item in value]
+
+
+def _blob(value: Any) -> bytes:  # noqa: ANN401 - as above
+    if not isinstance(value, str):
+        raise CellError(f"expected text for a Blob, got {_name(value)}")
+    if not value.startswith(_BASE64):
+        raise CellError("a reference to outside bytes cannot be stored yet; pass base64:…")
+    try:
+        return base64.b64decode(value.removeprefix(_BASE64), validate=True)
+    except binascii.Error as error:
+        raise CellError(f"invalid base64: {error}") from None
+
+
+def column(values: list[Any], kind: PropType) -> pa.Array:
+    """Return fitted values as an Arrow column."""
+    target = arrow_type(kind)
+    if kind.scalar in (Scalar.DATE, Scalar.DATETIME):
+        storage = pa.int32() if kind.scalar is Scalar.DATE else pa.int64()
+        if kind.is_list:
+            return pa.array(values, pa.list_(storage)).view(target)
+        return pa.array(values, storage).view(target)
+    return pa.array(values, target)
+
+
+def _name(value: object) -> str:
+    return {str: "text", bool: "a Bool", int: "an integer", float: "a number"}.get(
+        type(value), type(value).__name__
+    )

@@ -1,0 +1,119 @@
+"""What a write does, as values: rows to put and ids to delete, per table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+ID = "id"
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """One table's part: whole rows by id (each id once), and ids of rows to delete.
+
+    `updates` tells which of the rows replace a committed row by intent: an `update` must not
+    bring back a row that somebody else deleted meanwhile.
+    """
+
+    upserts: pa.Table | None = None
+    deletes: pa.Array | None = None
+    updates: bool = False
+    inserts_new: bool = False
+    """Whether every row is new by construction (generated ids)."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing would change."""
+        return not (self.upserts and len(self.upserts)) and not (self.deletes and len(self.deletes))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSet:
+    """All tables that one commit changes."""
+
+    tables: Mapping[str, TableChange] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing would change."""
+        return all(change.is_empty for change in self.tables.values())
+
+    def upserts(self, key: str) -> pa.Table | None:
+        """Return the rows put into a table, or None."""
+        change = self.tables.get(key)
+        return None if change is None or not change.upserts else change.upserts
+
+    def removed(self, key: str) -> pa.Array:
+        """Return the ids that are gone from a table's committed rows: deleted or replaced."""
+        change = self.tables.get(key)
+        parts = [] if change is None else [change.deletes, _ids(change.upserts)]
+        known = [part for part in parts if part is not None]
+        return pa.concat_arrays(known) if known else pa.array([], pa.string())
+
+
+class Draft:
+    """Collects a mutation's writes statement by statement; later statements see earlier ones."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, pa.Table] = {}
+        self._deleted: dict[str, pa.Array] = {}
+        self._updates: set[str] = set()
+        self._keyed: set[str] = set()
+
+    def put(self, key: str, rows: pa.Table, *, updates: bool, generated_ids: bool) -> None:
+        """Add whole rows; a row with a known id replaces it, the last one wins."""
+        if not len(rows):
+            return
+        known = self._rows.get(key)
+        if known is not None:
+            kept = known.filter(pc.invert(pc.is_in(known[ID], value_set=_ids(rows))))
+            rows = pa.concat_tables([kept, rows])
+        self._rows[key] = rows
+        if updates:
+            self._updates.add(key)
+        if updates or not generated_ids:
+            self._keyed.add(key)
+
+    def delete(self, key: str, ids: pa.Array) -> int:
+        """Mark committed rows as deleted; return how many were not marked before."""
+        known = self._deleted.get(key)
+        if known is not None:
+            ids = ids.filter(pc.invert(pc.is_in(ids, value_set=known)))
+            self._deleted[key] = pa.concat_arrays([known, ids])
+        elif len(ids):
+            self._deleted[key] = ids
+        return len(ids)
+
+    def rows(self, key: str) -> pa.Table | None:
+        """Return the rows put so far."""
+        return self._rows.get(key)
+
+    def deleted(self, key: str) -> pa.Array | None:
+        """Return the ids deleted so far."""
+        return self._deleted.get(key)
+
+    def change_set(self) -> ChangeSet:
+        """Return everything collected."""
+        keys = sorted({*self._rows, *self._deleted})
+        return ChangeSet(
+            {
+                key: TableChange(
+                    self._rows.get(key),
+                    self._deleted.get(key),
+                    key in self._updates,
+                    key not in self._keyed,
+                )
+                for key in keys
+            }
+        )
+
+
+def _ids(rows: pa.Table | None) -> pa.Array | None:
+    if rows is None:
+        return None
+    combined = rows[ID].combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)

@@ -1,0 +1,62 @@
+"""A change set becomes one commit, or nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph.compiler.catalog.model import Catalog
+from omnigraph.engine.write.change_set import ChangeSet
+from omnigraph.engine.write.validate import validate
+from omnigraph.storage.records import Commit
+from omnigraph.storage.write import CommitWindow, Outcome, WriteSession
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a caller demands of a commit and attaches to it."""
+
+    if_head: str | None = None
+    idempotency_key: str | None = None
+    request_hash: str | None = None
+
+
+def commit_changes(
+    session: WriteSession,
+    changes: ChangeSet,
+    catalog: Catalog,
+    terms: Terms,
+    result: object,
+) -> tuple[Commit, Outcome]:
+    """Validate against the session's snapshot, stage, and publish.
+
+    Under the lock, when the graph moved since the snapshot, the changes are validated again
+    against what it moved to; a broken rule then stops the commit like it would have before.
+
+    Raises:
+        ConstraintError: a rule of the schema is broken.
+        ExpectedVersionMismatch: a table with updates or deletes was changed by someone else.
+    """
+    validate(changes, session.base, catalog)
+    for key, change in changes.tables.items():
+        if change.is_empty:
+            continue
+        if change.upserts is not None and len(change.upserts):
+            if change.inserts_new:
+                session.append(key, change.upserts)
+            else:
+                session.upsert(key, change.upserts, strict=change.updates)
+        if change.deletes is not None and len(change.deletes):
+            session.delete(key, change.deletes)
+
+    def revalidate(window: CommitWindow) -> None:
+        validate(changes, window.head, catalog)
+
+    commit = session.commit(
+        revalidate,
+        if_head=terms.if_head,
+        idempotency_key=terms.idempotency_key,
+        request_hash=terms.request_hash,
+        result=result,
+    )
+    assert session.outcome is not None
+    return commit, session.outcome

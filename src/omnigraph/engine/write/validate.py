@@ -1,0 +1,330 @@
+"""Every rule of the schema, against a change set and the snapshot it goes on top of.
+
+The one validator of all write paths. Cost follows the change set: committed rows are asked for by
+key, never scanned without one. Null is exempt from value rules and from uniqueness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.compiler.catalog.model import Catalog, Check, EdgeType, NodeType, Range
+from omnigraph.compiler.query.ast import CompareOp
+from omnigraph.compiler.types import INTEGERS, PropType, Scalar
+from omnigraph.engine.image.columns import dense_ranks
+from omnigraph.engine.read.compare import compare_value, mask_of
+from omnigraph.engine.write.change_set import ID, ChangeSet
+from omnigraph.engine.write.violations import Rule, Violation, Violations
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.predicate import is_in
+
+_KEYS_AT_ONCE = 8_192
+
+
+def validate(changes: ChangeSet, snapshot: Snapshot, catalog: Catalog) -> None:
+    """Return only if the graph stays sound with these changes.
+
+    Raises:
+        ConstraintError: with the first 100 violations of all tables.
+    """
+    found = Violations()
+    for node in catalog.nodes.values():
+        rows = changes.upserts(node.table_key)
+        if rows is not None:
+            found.extend(_values(node, rows))
+            found.extend(_uniqueness(node, rows, changes, snapshot))
+    for edge in catalog.edges.values():
+        rows = changes.upserts(edge.table_key)
+        if rows is not None:
+            found.extend(_values(edge, rows))
+            found.extend(_endpoints(edge, rows, changes, snapshot))
+            found.extend(_uniqueness(edge, rows, changes, snapshot))
+        found.extend(_cardinality(edge, changes, snapshot))
+        found.extend(_left_dangling(edge, changes, snapshot))
+    found.raise_if_any()
+
+
+# Rules of one row
+
+
+def _values(kind: NodeType | EdgeType, rows: pa.Table) -> Iterator[Violation]:
+    for name, prop in kind.properties.items():
+        if prop.type.enum_values is not None:
+            yield from _enum(kind.name, name, prop.type, rows)
+        if prop.type.scalar in (Scalar.F32, Scalar.F64, Scalar.VECTOR):
+            yield from _finite(kind.name, name, prop.type, rows)
+    if isinstance(kind, NodeType):
+        for limit in kind.ranges:
+            yield from _range(kind.name, limit, rows)
+        for check in kind.checks:
+            yield from _check(kind.name, check, rows)
+
+
+def _enum(type_name: str, prop: str, kind: PropType, rows: pa.Table) -> Iterator[Violation]:
+    allowed = pa.array(kind.enum_values, pa.string())
+    values = _array(rows[prop])
+    bad = mask_of(pc.and_(pc.is_valid(values), pc.invert(pc.is_in(values, value_set=allowed))))
+    expected = ", ".join(kind.enum_values or ())
+    for at in np.flatnonzero(bad):
+        value = values[int(at)].as_py()
+        text = f"invalid enum value '{value}' for {type_name}.{prop} (expected: {expected})"
+        yield _violation(Rule.ENUM, type_name, prop, rows, int(at), value, text)
+
+
+def _finite(type_name: str, prop: str, kind: PropType, rows: pa.Table) -> Iterator[Violation]:
+    values = _array(rows[prop])
+    if kind.scalar is Scalar.VECTOR or kind.is_list:
+        flat = values.flatten()
+        if not len(flat) or pc.all(pc.is_finite(flat)).as_py() is not False:
+            return
+        bad = np.asarray([_has_odd(one) for one in values.to_pylist()])
+    else:
+        bad = mask_of(pc.invert(pc.is_finite(values)))
+    for at in np.flatnonzero(bad):
+        text = f"{type_name}.{prop}: not a finite number"
+        yield _violation(Rule.TYPE, type_name, prop, rows, int(at), None, text)
+
+
+def _has_odd(values: Sequence[float | None] | None) -> bool:
+    return values is not None and any(v is not None and not np.isfinite(v) for v in values)
+
+
+def _range(type_name: str, limit: Range, rows: pa.Table) -> Iterator[Violation]:
+    values = _array(rows[limit.prop])
+    sides = (
+        (limit.min, CompareOp.LT, "< min"),
+        (limit.max, CompareOp.GT, "> max"),
+    )
+    for bound, outside, words in sides:
+        if bound is None:
+            continue
+        for at in np.flatnonzero(compare_value(values, outside, bound)):
+            value = values[int(at)].as_py()
+            text = f"@range violation on {type_name}.{limit.prop}: value {value} {words} {bound}"
+            yield _violation(Rule.RANGE, type_name, limit.prop, rows, int(at), value, text)
+
+
+def _check(type_name: str, check: Check, rows: pa.Table) -> Iterator[Violation]:
+    values = _array(rows[check.prop])
+    plain = values.flatten() if pa.types.is_list(values.type) else values
+    owners = (
+        pc.list_parent_indices(values).to_numpy() if plain is not values else np.arange(len(values))
+    )
+    matches = pc.match_substring_regex(plain, check.pattern)
+    for at in np.flatnonzero(mask_of(pc.invert(matches))):
+        value = plain[int(at)].as_py()
+        text = (
+            f"@check violation on {type_name}.{check.prop}: "
+            f"value '{value}' does not match pattern '{check.pattern}'"
+        )
+        yield _violation(Rule.CHECK, type_name, check.prop, rows, int(owners[at]), value, text)
+
+
+# Rules across rows
+
+
+def _uniqueness(
+    kind: NodeType | EdgeType, rows: pa.Table, changes: ChangeSet, snapshot: Snapshot
+) -> Iterator[Violation]:
+    for columns in kind.unique:
+        whole = rows.filter(_all_valid(rows, columns))
+        yield from _repeated(kind.name, columns, whole)
+        yield from _taken(kind, columns, whole, changes, snapshot)
+
+
+def _repeated(type_name: str, columns: tuple[str, ...], rows: pa.Table) -> Iterator[Violation]:
+    """Two of the new rows agree."""
+    codes = _tuple_codes([rows], columns)
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    for at in np.flatnonzero(first[inverse] != np.arange(len(codes))):
+        other = rows[ID][int(first[inverse[at]])].as_py()
+        yield _unique_violation(type_name, columns, rows, int(at), other)
+
+
+def _taken(
+    kind: NodeType | EdgeType,
+    columns: tuple[str, ...],
+    rows: pa.Table,
+    changes: ChangeSet,
+    snapshot: Snapshot,
+) -> Iterator[Violation]:
+    """A new row agrees with a committed one that stays."""
+    if not len(rows) or not snapshot.table(kind.table_key).row_count:
+        return
+    candidates = _candidates(kind, columns, rows, snapshot)
+    gone = pc.is_in(candidates[ID], value_set=changes.removed(kind.table_key))
+    committed = candidates.filter(pc.invert(gone))
+    committed = committed.filter(_all_valid(committed, columns))
+    if not len(committed):
+        return
+    codes = _tuple_codes([rows, committed], columns)
+    mine, theirs = codes[: len(rows)], codes[len(rows) :]
+    order = np.argsort(theirs, kind="stable")
+    at = np.minimum(np.searchsorted(theirs[order], mine), len(theirs) - 1)
+    for row in np.flatnonzero(theirs[order][at] == mine):
+        other = committed[ID][int(order[at[row]])].as_py()
+        yield _unique_violation(kind.name, columns, rows, int(row), other)
+
+
+def _candidates(
+    kind: NodeType | EdgeType, columns: tuple[str, ...], rows: pa.Table, snapshot: Snapshot
+) -> pa.Table:
+    """Return committed rows that may agree: asked for by a column storage compares exactly."""
+    reader = snapshot.open(kind.table_key)
+    probe = next((name for name in columns if _is_exact(kind, name)), None)
+    if probe is None:
+        return reader.scan([ID, *columns])
+    wanted = pc.unique(_array(rows[probe]))
+    parts = [reader.scan([ID, *columns], is_in(probe, part)) for part in _chunks(wanted)]
+    return pa.concat_tables(parts)
+
+
+def _is_exact(kind: NodeType | EdgeType, column: str) -> bool:
+    prop = kind.properties.get(column)
+    exact = INTEGERS | {Scalar.STRING, Scalar.BOOL, Scalar.DATE}
+    return prop is None or (prop.type.scalar in exact and not prop.type.is_list)
+
+
+def _unique_violation(
+    type_name: str, columns: tuple[str, ...], rows: pa.Table, at: int, other: str
+) -> Violation:
+    shown = columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
+    values = [rows[name][at].as_py() for name in columns]
+    value = values[0] if len(values) == 1 else tuple(values)
+    text = f"@unique violation on {type_name}.{shown}: {value!r} is also the value of '{other}'"
+    return _violation(Rule.UNIQUE, type_name, shown, rows, at, value, text)
+
+
+def _endpoints(
+    edge: EdgeType, rows: pa.Table, changes: ChangeSet, snapshot: Snapshot
+) -> Iterator[Violation]:
+    for end, node in (("src", edge.from_type), ("dst", edge.to_type)):
+        wanted = _array(rows[end])
+        known = _existing(f"node:{node}", pc.unique(wanted), changes, snapshot)
+        for at in np.flatnonzero(~mask_of(pc.is_in(wanted, value_set=known))):
+            value = wanted[int(at)].as_py()
+            text = f"{edge.name}: {end} '{value}' not found in {node}"
+            yield _violation(Rule.ENDPOINT, edge.name, end, rows, int(at), value, text)
+
+
+def _existing(key: str, wanted: pa.Array, changes: ChangeSet, snapshot: Snapshot) -> pa.Array:
+    """Return which of the wanted ids exist once the changes are made."""
+    change = changes.tables.get(key)
+    parts = []
+    if change is not None and change.upserts is not None:
+        own = _array(change.upserts[ID])
+        parts.append(own.filter(pc.is_in(own, value_set=wanted)))
+        wanted = wanted.filter(pc.invert(pc.is_in(wanted, value_set=own)))
+    if change is not None and change.deletes is not None:
+        wanted = wanted.filter(pc.invert(pc.is_in(wanted, value_set=change.deletes)))
+    if len(wanted) and snapshot.table(key).row_count:
+        parts.append(_array(snapshot.open(key).by_ids(wanted, [ID])[ID]))
+    return pa.concat_arrays(parts) if parts else pa.array([], pa.string())
+
+
+def _cardinality(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> Iterator[Violation]:
+    """Count the edges of every source whose edges change; a source without edges is fine."""
+    change = changes.tables.get(edge.table_key)
+    low, high = edge.cardinality.min, edge.cardinality.max
+    if change is None or change.is_empty or (low == 0 and high is None):
+        return
+    touched = _touched_sources(edge, changes, snapshot)
+    gone_nodes = changes.tables.get(f"node:{edge.from_type}")
+    if gone_nodes is not None and gone_nodes.deletes is not None:
+        touched = touched.filter(pc.invert(pc.is_in(touched, value_set=gone_nodes.deletes)))
+    if not len(touched):
+        return
+    reader = snapshot.open(edge.table_key)
+    found = pa.concat_tables(
+        [reader.scan([ID, "src"], is_in("src", part)) for part in _chunks(touched)]
+    )
+    gone = pc.is_in(found[ID], value_set=changes.removed(edge.table_key))
+    sources = [_array(found.filter(pc.invert(gone))["src"])]
+    if change.upserts is not None:
+        sources.append(_array(change.upserts["src"]))
+    counted = {
+        one["values"]: one["counts"]
+        for one in pc.value_counts(pa.concat_arrays(sources)).to_pylist()
+    }
+    had = set(pc.unique(_array(found["src"])).to_pylist()) | set(counted)
+    for source in sorted(set(touched.to_pylist()) & had):
+        number = counted.get(source, 0)
+        bound = f"max {high}" if high is not None and number > high else f"min {low}"
+        if number < low or (high is not None and number > high):
+            text = (
+                f"@card violation on edge {edge.name}: "
+                f"source '{source}' has {number} edges ({bound})"
+            )
+            yield Violation(Rule.CARDINALITY, edge.name, text, "src", None, source)
+
+
+def _touched_sources(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> pa.Array:
+    change = changes.tables[edge.table_key]
+    parts = [] if change.upserts is None else [_array(change.upserts["src"])]
+    removed = changes.removed(edge.table_key)
+    if len(removed) and not change.inserts_new:
+        parts.append(_array(snapshot.open(edge.table_key).by_ids(removed, ["src"])["src"]))
+    return pc.unique(pa.concat_arrays(parts)) if parts else pa.array([], pa.string())
+
+
+def _left_dangling(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> Iterator[Violation]:
+    """An edge that stays must not lose an end to a deleted node."""
+    for end, node in (("src", edge.from_type), ("dst", edge.to_type)):
+        change = changes.tables.get(f"node:{node}")
+        if change is None or change.deletes is None or not len(change.deletes):
+            continue
+        reader = snapshot.open(edge.table_key)
+        for part in _chunks(change.deletes):
+            rows = reader.scan([ID, end], is_in(end, part))
+            gone = pc.is_in(rows[ID], value_set=changes.removed(edge.table_key))
+            rows = rows.filter(pc.invert(gone))
+            for at in range(len(rows)):
+                value = rows[end][at].as_py()
+                text = f"{edge.name}: {end} '{value}' is deleted, but an edge to it remains"
+                yield _violation(Rule.ENDPOINT, edge.name, end, rows, at, value, text)
+
+
+# Pieces
+
+
+def _tuple_codes(tables: list[pa.Table], columns: tuple[str, ...]) -> Any:  # noqa: ANN401 - int array
+    """Return one integer per row over all tables; equal for equal value tuples."""
+    whole = pa.concat_tables([table.select(list(columns)) for table in tables])
+    codes = np.zeros(len(whole), np.int64)
+    for name in columns:
+        fresh = dense_ranks(_array(whole[name]))
+        width = int(fresh.max()) + 1 if len(fresh) else 1
+        _, codes = np.unique(codes * width + fresh, return_inverse=True)
+    return codes
+
+
+def _all_valid(rows: pa.Table, columns: tuple[str, ...]) -> pa.ChunkedArray:
+    valid = pc.is_valid(rows[columns[0]])
+    for name in columns[1:]:
+        valid = pc.and_(valid, pc.is_valid(rows[name]))
+    return valid
+
+
+def _chunks(values: pa.Array) -> Iterator[list[Any]]:
+    for start in range(0, len(values), _KEYS_AT_ONCE):
+        yield list(values.slice(start, _KEYS_AT_ONCE).to_pylist())
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    if isinstance(combined, pa.ChunkedArray):
+        return (
+            pa.concat_arrays(combined.chunks) if combined.num_chunks else pa.array([], column.type)
+        )
+    return combined
+
+
+def _violation(
+    rule: Rule, type_name: str, prop: str, rows: pa.Table, at: int, value: object, text: str
+) -> Violation:
+    return Violation(rule, type_name, text, prop, rows[ID][at].as_py(), value)

@@ -1,0 +1,77 @@
+"""What a broken rule looks like: one value for every rule and every write path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from omnigraph.errors import IntegrityError
+
+MAX_REPORTED = 100
+
+
+class Rule(StrEnum):
+    """Which rule was broken."""
+
+    TYPE = "type"
+    REQUIRED = "required"
+    ENUM = "enum"
+    RANGE = "range"
+    CHECK = "check"
+    UNIQUE = "unique"
+    KEY = "key"
+    ENDPOINT = "endpoint"
+    CARDINALITY = "cardinality"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken rule. `place` says where the value came from: a statement or a line."""
+
+    rule: Rule
+    type_name: str
+    message: str
+    prop: str | None = None
+    row_id: str | None = None
+    value: Any = None
+    place: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}" if self.place else self.message
+
+
+class ConstraintError(IntegrityError):
+    """Data breaks rules of the schema; nothing was written. `violations` holds the first 100."""
+
+    def __init__(self, violations: Sequence[Violation], total: int | None = None) -> None:
+        self.violations = tuple(violations[:MAX_REPORTED])
+        self.total = total if total is not None else len(violations)
+        more = self.total - 1
+        text = str(self.violations[0]) + (f" (and {more} more)" if more else "")
+        super().__init__(text)
+
+
+class Violations:
+    """Collects broken rules, keeping the first 100 and counting all."""
+
+    def __init__(self) -> None:
+        self.items: list[Violation] = []
+        self.total = 0
+
+    def add(self, violation: Violation) -> None:
+        """Keep a violation."""
+        self.total += 1
+        if len(self.items) < MAX_REPORTED:
+            self.items.append(violation)
+
+    def extend(self, violations: Iterable[Violation]) -> None:
+        """Keep several violations."""
+        for violation in violations:
+            self.add(violation)
+
+    def raise_if_any(self) -> None:
+        """Raise `ConstraintError` with everything collected."""
+        if self.items:
+            raise ConstraintError(self.items, self.total)

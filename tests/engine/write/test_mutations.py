@@ -1,0 +1,308 @@
+"""Mutations through the public API: what they change, what they refuse, what stays as it was."""
+
+import pytest
+
+import omnigraph
+from omnigraph.compiler.compile import compile_query
+from omnigraph.engine.write.commit import Terms, commit_changes
+from omnigraph.engine.write.mutate import run_mutation
+from omnigraph.errors import BadRequestError, ConflictError, IntegrityError
+from tests.support.fast import FAST
+
+SCHEMA = """node Person {
+  name: String @key
+  age: I32?
+  email: String? @unique
+  level: enum(junior, senior)?
+  score: F32?
+  tags: [String]?
+  born: Date?
+
+  @range(age, 0..150)
+  @check(email, "^[^@]+@[^@]+$")
+}
+
+node Company {
+  name: String @key
+}
+
+node Note {
+  text: String
+}
+
+edge Knows: Person -> Person {
+  since: Date?
+}
+
+edge WorksAt: Person -> Company @card(0..1)
+
+edge Owns: Person -> Note {
+  @unique(src, dst)
+}
+"""
+SEED = """query seed() {
+  insert Person { name: "Alice", age: 30 }
+  insert Person { name: "Bob", age: 25 }
+  insert Person { name: "Charlie", age: 35 }
+  insert Person { name: "Diana", age: 28 }
+  insert Company { name: "Acme" }
+  insert Company { name: "Globex" }
+  insert Knows { from: "Alice", to: "Bob" }
+  insert Knows { from: "Alice", to: "Charlie" }
+  insert Knows { from: "Bob", to: "Diana" }
+  insert WorksAt { from: "Alice", to: "Acme" }
+  insert WorksAt { from: "Bob", to: "Globex" }
+}
+"""
+
+
+@pytest.fixture
+def graph(tmp_path):
+    with omnigraph.init(str(tmp_path / "g.omni"), SCHEMA, options=FAST) as opened:
+        opened.mutate(SEED)
+        yield opened
+
+
+def do(graph, body, **params):
+    types = {str: "String", int: "I64", float: "F64", type(None): "String?", list: "[String]"}
+    declared = ", ".join(f"${name}: {types[type(value)]}" for name, value in params.items())
+    result = graph.mutate(f"query m({declared}) {{ {body} }}", params=params)
+    return result.affected_nodes, result.affected_edges
+
+
+def ages(graph):
+    rows = graph.query(
+        "query q() { match { $p: Person } return { $p.name as name, $p.age as age } }"
+    )
+    return {row["name"]: row["age"] for row in rows}
+
+
+def edges(graph, edge):
+    rows = graph.query(f"query q() {{ match {{ $a $e:{edge} $b }} return {{ $a, $b, $e }} }}")
+    return sorted((row["a"], row["b"]) for row in rows)
+
+
+def commits(graph):
+    return len(graph.store.commits())
+
+
+def test_one_query_is_one_commit(graph):
+    assert commits(graph) == 2  # genesis and the seed
+    assert ages(graph) == {"Alice": 30, "Bob": 25, "Charlie": 35, "Diana": 28}
+    assert edges(graph, "knows") == [("Alice", "Bob"), ("Alice", "Charlie"), ("Bob", "Diana")]
+
+
+def test_inserting_an_existing_key_replaces_the_whole_row(graph):
+    do(graph, 'update Person set { email: "a@x" } where name = "Alice"')
+    assert do(graph, 'insert Person { name: "Alice", age: 31 }') == (1, 0)
+    row = graph.query(
+        'query q() { match { $p: Person { name: "Alice" } } return { $p.age, $p.email } }'
+    ).to_dicts()
+    assert row == [{"p.age": 31, "p.email": None}]
+    assert len(ages(graph)) == 4
+
+
+def test_a_new_node_is_a_valid_end_in_the_same_query(graph):
+    body = 'insert Person { name: "Eve" } insert Knows { from: "Eve", to: "Alice" }'
+    assert do(graph, body) == (1, 1)
+    assert ("Eve", "Alice") in edges(graph, "knows")
+
+
+def test_insert_then_update_of_one_key_counts_both_and_keeps_the_last(graph):
+    before = commits(graph)
+    body = 'insert Person { name: "Eve", age: 1 } update Person set { age: 2 } where name = "Eve"'
+    assert do(graph, body) == (2, 0)
+    assert ages(graph)["Eve"] == 2
+    assert commits(graph) == before + 1
+
+
+def test_chained_updates_see_intermediate_values(graph):
+    body = (
+        'update Person set { age: 99 } where name = "Alice" '
+        "update Person set { age: 10 } where age > 50"
+    )
+    do(graph, body)
+    assert ages(graph)["Alice"] == 10
+
+
+def test_updates_of_many_rows_and_several_predicates(graph):
+    assert do(graph, "update Person set { age: 1 } where age >= 28 and age < 35") == (2, 0)
+    assert ages(graph) == {"Alice": 1, "Bob": 25, "Charlie": 35, "Diana": 1}
+
+
+def test_edges_can_be_updated(graph):
+    body = 'update Knows set { since: date("2020-01-02") } where from = "Alice" and to = "Bob"'
+    assert do(graph, body) == (0, 1)
+    rows = graph.query(
+        "query q() { match { $a $e:knows $b  $e.since is not null } return { $a, $b } }"
+    )
+    assert rows.to_dicts() == [{"a": "Alice", "b": "Bob"}]
+
+
+def test_deleting_a_node_takes_its_edges_along(graph):
+    assert do(graph, 'delete Person where name = "Alice"') == (1, 3)
+    assert edges(graph, "knows") == [("Bob", "Diana")]
+    assert edges(graph, "worksAt") == [("Bob", "Globex")]
+    assert "Alice" not in ages(graph)
+
+
+def test_overlapping_deletes_count_rows_once(graph):
+    assert do(graph, 'delete Person where name = "Alice" delete Person where age > 29') == (2, 3)
+
+
+def test_a_null_does_not_protect_a_row_from_a_later_delete(graph):
+    do(graph, 'insert Person { name: "Eve" }')
+    assert do(graph, 'delete Person where age > 29 delete Person where name = "Eve"')[0] == 3
+
+
+def test_edges_are_deleted_by_their_ends(graph):
+    assert do(graph, 'delete Knows where from = "Alice"') == (0, 2)
+    assert "Alice" in ages(graph)
+
+
+def test_a_node_and_its_edges_can_be_deleted_in_one_query(graph):
+    body = 'delete Knows where from = "Alice" delete Person where name = "Alice"'
+    assert do(graph, body) == (1, 3)
+
+
+def test_nothing_to_do_is_no_commit(graph):
+    before = commits(graph)
+    result = graph.mutate('query m() { update Person set { age: 1 } where name = "Nobody" }')
+    assert (result.affected_nodes, result.commit_id) == (0, None)
+    assert do(graph, "delete Person where age > 1000") == (0, 0)
+    assert commits(graph) == before
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        pytest.param('insert Person { name: "X", age: 151 }', "> max 150", id="range max"),
+        pytest.param('update Person set { age: -1 } where name = "Bob"', "< min 0", id="range min"),
+        pytest.param('insert Person { name: "X", email: "nope" }', "@check violation", id="check"),
+        pytest.param(
+            'insert Knows { from: "Alice", to: "X" }', "dst 'X' not found", id="missing end"
+        ),
+        pytest.param('insert WorksAt { from: "Alice", to: "Globex" }', "has 2 edges", id="card"),
+    ],
+)
+def test_broken_rules_write_nothing_and_the_graph_stays_writable(graph, body, message):
+    before = commits(graph), ages(graph), edges(graph, "knows"), edges(graph, "worksAt")
+    with pytest.raises(IntegrityError, match=message):
+        do(graph, body)
+    assert (commits(graph), ages(graph), edges(graph, "knows"), edges(graph, "worksAt")) == before
+    do(graph, 'insert Person { name: "Next" }')
+
+
+def test_unique_is_checked_inside_the_query_and_against_committed_rows(graph):
+    do(graph, 'update Person set { email: "a@x" } where name = "Alice"')
+    with pytest.raises(IntegrityError, match=r"@unique violation on Person\.email"):
+        do(graph, 'insert Person { name: "Eve", email: "a@x" }')
+    with pytest.raises(IntegrityError, match="@unique violation"):
+        do(
+            graph,
+            'insert Person { name: "E", email: "b@x" } insert Person { name: "F", email: "b@x" }',
+        )
+    do(graph, 'insert Person { name: "Alice", email: "a@x" }')  # itself
+    do(graph, 'update Person set { email: "c@x" } where name = "Alice"')
+    do(graph, 'insert Person { name: "Eve", email: "a@x" }')  # free again
+
+
+def test_composite_unique_compares_the_whole_tuple(graph):
+    do(graph, 'insert Note { text: "n" }')
+    note = graph.query("query q() { match { $n: Note } return { $n } }").to_dicts()[0]["n"]
+    do(graph, 'insert Owns { from: "Alice", to: $n }', n=note)
+    do(graph, 'insert Owns { from: "Bob", to: $n }', n=note)
+    with pytest.raises(IntegrityError, match=r"@unique violation on Owns\.\(dst, src\)"):
+        do(graph, 'insert Owns { from: "Alice", to: $n }', n=note)
+
+
+@pytest.mark.parametrize(
+    ("prop", "kind", "value"),
+    [
+        pytest.param("age", "I64", 2**31, id="too large for I32"),
+        pytest.param("age", "F64", 1.5, id="fraction into an integer"),
+        pytest.param("level", "String", "boss", id="enum from a parameter"),
+        pytest.param("score", "F64", 1e300, id="too large for F32"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_refused_with_their_statement(graph, prop, kind, value):
+    text = f'query m($v: {kind}) {{ insert Person {{ name: "X", {prop}: $v }} }}'
+    with pytest.raises(IntegrityError, match=rf"statement 1: Person\.{prop}"):
+        graph.mutate(text, params={"v": value})
+    assert "X" not in ages(graph)
+
+
+def test_all_violations_are_reported_together(graph):
+    body = (
+        'insert Person { name: "X", age: 200 } insert Person { name: "Y", email: "bad" } '
+        'insert Knows { from: "Nobody", to: "X" }'
+    )
+    with pytest.raises(IntegrityError) as caught:
+        do(graph, body)
+    assert [str(one.rule) for one in caught.value.violations] == ["range", "check", "endpoint"]
+    assert caught.value.violations[0].row_id == "X"
+
+
+def test_deletes_are_not_mixed_with_inserts(graph):
+    with pytest.raises(BadRequestError, match="split into separate mutations"):
+        do(graph, 'insert Person { name: "X" } delete Person where name = "Bob"')
+
+
+def test_reads_are_not_mutations(graph):
+    with pytest.raises(BadRequestError, match="is a read"):
+        graph.mutate("query q() { match { $p: Person } return { $p } }")
+
+
+def test_the_actor_is_kept_on_the_commit(graph):
+    result = graph.mutate('query m() { insert Company { name: "X" } }', actor="act-alice")
+    commit = graph.store.commits()[-1]
+    assert (commit.id, commit.actor) == (result.commit_id, "act-alice")
+
+
+def test_a_conditional_write_needs_the_branch_where_it_was(graph):
+    head = graph.snapshot().commit_id
+    graph.mutate('query m() { insert Company { name: "X" } }', if_head=head)
+    with pytest.raises(ConflictError):
+        graph.mutate('query m() { insert Company { name: "Y" } }', if_head=head)
+
+
+def test_repeating_a_request_under_its_key_writes_once(graph):
+    text = "query m($n: String) { insert Note { text: $n } }"
+    first = graph.mutate(text, params={"n": "a"}, idempotency_key="k1")
+    again = graph.mutate(text, params={"n": "a"}, idempotency_key="k1")
+    assert (again.commit_id, again.affected_nodes, again.replayed) == (first.commit_id, 1, True)
+    assert len(graph.query("query q() { match { $n: Note } return { $n } }")) == 1
+    with pytest.raises(ConflictError):
+        graph.mutate(text, params={"n": "b"}, idempotency_key="k1")
+
+
+def test_branches_are_written_apart(graph):
+    graph.store.branches.create("draft")
+    graph.mutate('query m() { delete Person where name = "Bob" }', branch="draft")
+    assert "Bob" in ages(graph)
+    rows = graph.query("query q() { match { $p: Person } return { $p.name } }", branch="draft")
+    assert [row["p.name"] for row in rows] == ["Alice", "Charlie", "Diana"]
+
+
+def test_a_concurrent_delete_of_an_end_stops_the_edge(graph):
+    with omnigraph.connect(graph.uri) as other:
+        session = graph.store.begin()
+        other.mutate('query m() { delete Person where name = "Diana" }')
+        text = 'query m() { insert Knows { from: "Alice", to: "Diana" } }'
+        compiled = compile_query(graph.catalog, text)
+        mutated = run_mutation(compiled.ir, session.base, graph.catalog, {}, lambda: "e1")
+        with pytest.raises(IntegrityError, match="dst 'Diana' not found"):
+            commit_changes(session, mutated.changes, graph.catalog, Terms(), None)
+    assert ("Alice", "Diana") not in edges(graph, "knows")
+
+
+def test_reopening_gives_the_same_graph(graph):
+    do(
+        graph,
+        'update Person set { tags: $t, born: date("1990-05-05") } where name = "Bob"',
+        t=["a", "b"],
+    )
+    text = "query q() { match { $p: Person } return { $p.name, $p.age, $p.tags, $p.born } }"
+    expected = graph.query(text).to_dicts()
+    with omnigraph.connect(graph.uri, read_only=True) as other:
+        assert other.query(text).to_dicts() == expected
