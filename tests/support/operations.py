@@ -6,18 +6,26 @@ Each operation prepares a graph, is run in a child process, and may be interrupt
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import lance
 
 from omnigraph.base import failpoints
 from omnigraph.base.failpoints import FailpointTriggeredError
 from omnigraph.base.ids import TableKey
 from omnigraph.storage import layout
+from omnigraph.storage.cleanup import CleanupPolicy
 from omnigraph.storage.create import TableSpec
-from omnigraph.storage.options import DEFAULTS, StorageOptions
+from omnigraph.storage.manifest import STAMP_KEY, TABLE, TABLE_VERSION, open_manifest, read_rows
+from omnigraph.storage.options import DEFAULTS, Retention, StorageOptions
 from omnigraph.storage.store import GraphStore, open_store
+from omnigraph.storage.tables.index import IndexSpec
+from omnigraph.storage.tables.predicate import is_in
 from tests.support.children import Say
+from tests.support.powercut import record_syncs
 from tests.support.storage_model import (
     CONTRACT,
     SCHEMA,
@@ -35,6 +43,10 @@ RENAMED = TableKey("node:Renamed")
 
 # A kill loses nothing that was written, so fsync would only cost time; power cuts are apart.
 QUIET = replace(DEFAULTS, maintenance="manual", durability="os")
+# Cleanup that spares nothing it is allowed to take.
+GREEDY = replace(
+    QUIET, retention=Retention(floor_s=0, newest_versions=1, manifest_versions=1, orphan_age_s=0)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +58,25 @@ class Operation:
     act: Callable[[GraphStore], None] | None
     """None stands for `init`, which starts from nothing."""
     options: StorageOptions = QUIET
+    forgets: bool = False
+    """Whether it may take old snapshots away."""
 
 
-def run_operation(say: Say, name: str, root: str) -> None:
-    """Child task: do it and say so; the failpoints decide how far it gets."""
+def run_operation(say: Say, name: str, root: str, sync_log: str | None = None) -> None:
+    """Child task: do it and say so; the failpoints decide how far it gets.
+
+    With `sync_log` it runs durably, and what it forces to the disk is written down there.
+    """
     operation = OPERATIONS[name]
+    options = operation.options
+    if sync_log is not None:
+        record_syncs(sync_log)
+        options = replace(options, durability="full")
     if operation.act is None:
-        empty_graph(root, operation.options).close()
+        empty_graph(root, options).close()
+        say("done")
     else:
-        store = open_store(root, options=operation.options)
+        store = open_store(root, options=options)
         operation.act(store)
         say("done")
         store.close()
@@ -213,6 +235,65 @@ def _left_on_deleted_branch(root: Path) -> None:
     (root / layout.branch_ref(layout.MANIFEST, "side")).unlink()
 
 
+def _fragmented(root: Path) -> None:
+    """Prepare a graph whose table lies in many small fragments."""
+    with new_graph(root, QUIET) as store:
+        for number in range(4):
+            write(store, {A: {f"f{number}": number}})
+
+
+def _compact(store: GraphStore) -> None:
+    store.optimize()
+
+
+def _long_line(root: Path) -> None:
+    """Prepare a graph with enough commits for its manifest to be folded."""
+    with new_graph(root, QUIET) as store:
+        for number in range(34):
+            write(store, {A: {"a1": number}})
+
+
+def _maintain(store: GraphStore) -> None:
+    store.maintain()
+
+
+def _with_garbage(root: Path) -> None:
+    """Prepare a graph with old versions, and with forks of a branch that is gone."""
+    with new_graph(root, GREEDY) as store:
+        store.branches.create("side")
+        write(store, {A: {"a1": 100}, B: {"b1": 100}}, "side")
+        store.branches.create("past", commit_id=store.commits()[1].id)
+        store.branches.delete("side")
+        for number in range(4):
+            write(store, {A: {"a1": number}})
+        store.optimize()
+
+
+def _cleanup(store: GraphStore) -> None:
+    store.cleanup(CleanupPolicy(keep_versions=1))
+
+
+def _branch_from_past(store: GraphStore) -> None:
+    store.branches.create("past", commit_id=store.commits()[1].id)
+
+
+def _index(store: GraphStore) -> None:
+    store.build_index(A, IndexSpec("id", "BTREE", "a_by_id"))
+    store.refresh_indexes(A)
+
+
+def _old_format(root: Path) -> None:
+    """Prepare a graph as an older program left it: no head row, no commits in the manifest."""
+    with new_graph(root, QUIET) as store:
+        manifest = open_manifest(store.kernel, layout.MAIN)
+        old = read_rows(manifest, is_in("object_type", (TABLE, TABLE_VERSION)))
+    place = root / layout.MANIFEST
+    shutil.rmtree(place)
+    stamped = old.replace_schema_metadata({STAMP_KEY: b"3"})
+    dataset = lance.write_dataset(stamped, str(place), enable_stable_row_ids=True)
+    dataset.create_branch("side", dataset.version)
+
+
 def _only_open(store: GraphStore) -> None:
     """Opening for writing has already done the work."""
 
@@ -233,6 +314,12 @@ OPERATIONS: dict[str, Operation] = {
         Operation("branch create", _forked, _create_branch),
         Operation("branch delete", _forked, _delete_branch),
         Operation("merge", _forked, _merge),
+        Operation("compaction", _fragmented, _compact),
+        Operation("upkeep", _long_line, _maintain),
+        Operation("cleanup", _with_garbage, _cleanup, GREEDY, forgets=True),
+        Operation("branch from a past commit", _plain, _branch_from_past),
+        Operation("index", _plain, _index),
+        Operation("upgrade", _old_format, _only_open),
         Operation(
             "recovery: nothing moved", _left_after("publish.after_sidecar=raise"), _only_open
         ),

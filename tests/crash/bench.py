@@ -1,0 +1,56 @@
+"""A work bench for breaking one operation: prepared graphs, its gaps, and what may come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from omnigraph.errors import NotFoundError
+from omnigraph.storage.store import open_store
+from tests.support.children import Child
+from tests.support.operations import OPERATIONS, QUIET, record_passes
+from tests.support.storage_model import GraphState, check_whole, empty_graph, graph_state
+
+
+class Bench:
+    """One operation: prepared graphs to break, and what they may look like afterwards."""
+
+    def __init__(self, start: Callable[..., Child], name: str, folder: Path) -> None:
+        self.start, self.operation, self.folder = start, OPERATIONS[name], folder
+        self._count = 0
+        self.before = self._read(self.fresh())
+        after = self.fresh()
+        self.passes = self.start(record_passes, name, str(after)).succeed().said[-1]
+        self.after = self._read(after)
+
+    def fresh(self) -> Path:
+        """Return a newly prepared graph."""
+        self._count += 1
+        root = self.folder / f"{self._count}" / "graph"
+        self.operation.prepare(root)
+        return root
+
+    def cells(self) -> list[tuple[str, int]]:
+        """Return every gap, once per pass; of many passes the first ones and the last."""
+        return [
+            (point, skip)
+            for point, times in sorted(self.passes.items())
+            for skip in sorted({*range(min(times, 3)), times - 1})
+        ]
+
+    def _read(self, root: Path) -> GraphState | None:
+        """Return what a reader sees, which is what the last commit left; None without a graph."""
+        try:
+            with open_store(str(root), read_only=True) as store:
+                return graph_state(store)
+        except NotFoundError:
+            return None
+
+    def check(self, root: Path, *, acknowledged: bool) -> None:
+        """Reopen for writing: all or nothing, healed once, and writable again."""
+        if self.operation.act is None and self._read(root) is None:
+            empty_graph(root, QUIET).close()  # a dead `init` can simply be run again
+        with open_store(str(root), options=self.operation.options) as store:
+            found = graph_state(store)
+            assert found == self.after or (found == self.before and not acknowledged), found
+            check_whole(store, forgets=self.operation.forgets)
