@@ -60,7 +60,7 @@ WORDS = [
     "date",
 ]
 names = st.sampled_from(WORDS)
-aliases = st.sampled_from(["a", "name", "total", "limit", "order", "count", "_x"])
+aliases = st.sampled_from(["a", "is", "total", "limit", "order", "count", "_x", "query", "delete"])
 variables = st.sampled_from(["p", "q", "f", "_", "_a", "match", "w2"])
 types = st.sampled_from(["Person", "Company", "A", "String"])
 texts = st.text(

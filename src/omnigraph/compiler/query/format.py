@@ -44,6 +44,7 @@ class _Plan:
     parent_of: Sequence[int]
     closer_of: dict[int, int]
     opener_of: dict[int, int]
+    headers: dict[int, int]
     blocks: frozenset[int]
     lists: frozenset[int]
     bounds: frozenset[int]
@@ -76,6 +77,7 @@ class _Plan:
             parent_of,
             closer_of,
             {closer: opener for opener, closer in closer_of.items()},
+            {starts[query.span.start]: _body(found, starts[query.span.start]) for query in queries},
             frozenset(parent_of[index] for index in lines) - {-1},
             lists,
             frozenset(opener for opener in closer_of if _is_bounds(found, opener)),
@@ -94,6 +96,13 @@ def _brackets(found: Sequence[Token]) -> tuple[dict[int, int], list[int]]:
         if token.kind == "symbol" and token.text in _OPENERS:
             stack.append(index)
     return closer_of, parent_of
+
+
+def _body(found: Sequence[Token], query: int) -> int:
+    """Return the brace that opens a query's body: the first one behind its header."""
+    while found[query].text != "{":
+        query += 1
+    return query
 
 
 def _line_spans(query: ast.Query) -> Iterator[Span]:
@@ -193,6 +202,7 @@ class _Printer:
         self.column = 0
         self.depth = 0
         self.broken: set[int] = set()
+        self.split_header = False
         self.must_break = False
         self.query_ended = False
 
@@ -246,10 +256,12 @@ class _Printer:
             self._new_line(index, self.depth)
         elif index in plan.lines or (index in plan.items and plan.parent_of[index] in self.broken):
             self._new_line(index, self.depth)
-        elif self.must_break:
+        elif self.must_break or (self.split_header and self._is_annotation(index)):
             self._new_line(index, self.depth + 1)
         elif index:
             self._write(self._space(index))
+        if index in plan.headers:
+            self.split_header = not self._fits(index, plan.headers[index])
         if index in plan.closer_of:
             self._open(index)
         self._write(token.text)
@@ -259,23 +271,25 @@ class _Printer:
             self.query_ended = True
 
     def _open(self, index: int) -> None:
-        if index in self.plan.lists and not self._fits(index):
+        if index in self.plan.lists and not self._fits(index, self.plan.closer_of[index]):
             self.broken.add(index)
         if index in self.plan.blocks or index in self.broken:
             self.depth += 1
 
-    def _fits(self, opener: int) -> bool:
-        """Whether a list and its brackets have room on the line; comments need their own."""
-        closer = self.plan.closer_of[opener]
+    def _is_annotation(self, index: int) -> bool:
+        return self.tokens[index].text == "@" and self.plan.parent_of[index] == -1
+
+    def _fits(self, first: int, last: int) -> bool:
+        """Whether a run of tokens has room on the line; comments need lines of their own."""
         width = self.column
-        for index in range(opener, closer + 1):
+        for index in range(first, last + 1):
             token = self.tokens[index]
             if _is_comment(token):
                 return False
             if index in self.plan.dropped:
                 continue
             width += len(token.text) + (index in self.plan.comma_after)
-            width += len(self._space(index)) if index > opener else 0
+            width += len(self._space(index)) if index > first else 0
         return width <= WIDTH
 
     # Comments
