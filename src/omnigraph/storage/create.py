@@ -28,15 +28,19 @@ from omnigraph.storage.manifest import (
     head_row,
     history_rows,
     next_state,
+    open_manifest,
+    read_head,
     rows_of,
 )
 from omnigraph.storage.projections import PROJECTIONS
 from omnigraph.storage.publish import digest, sync_versions
 from omnigraph.storage.records import Changes, Commit, TableVersion
+from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError
 from omnigraph.storage.tables.handle import Handle
 
 AFTER_FILES = register("init.after_files", "contract files are written; no table exists")
 AFTER_TABLES = register("init.after_tables", "tables exist; the manifest does not")
+BEFORE_SYNC = register("init.before_sync", "the manifest is written, but not durable")
 AFTER_MANIFEST = register("init.after_manifest", "the graph exists; projections do not")
 
 
@@ -54,14 +58,14 @@ def create_graph(kernel: Kernel, tables: Sequence[TableSpec], files: Mapping[str
     Raises:
         AlreadyExistsError: there is one already; nothing was touched.
     """
-    _require_no_graph(kernel, files)
+    _require_no_graph(kernel)
     keys = [spec.key for spec in tables]
     if len(set(keys)) != len(keys):
         raise BadRequestError("a table key is given twice")
     locations = {layout.table_location(key) for key in keys}
     kernel.objects.probe_create_only(f"{layout.LOCKS_DIR}/probe-{uuid.uuid4().hex}")
     with kernel.locks.hold(REFS_LOCK, "init"):
-        _require_no_graph(kernel, {})
+        _require_no_graph(kernel)
         try:
             _write_graph(kernel, tables, files)
         except OmniGraphError:
@@ -69,17 +73,28 @@ def create_graph(kernel: Kernel, tables: Sequence[TableSpec], files: Mapping[str
             raise
 
 
-def _require_no_graph(kernel: Kernel, files: Mapping[str, bytes]) -> None:
-    taken = [name for name in sorted(files) if kernel.objects.exists(name)]
-    if kernel.objects.list(f"{layout.MANIFEST}/{layout.VERSIONS_DIR}"):
-        taken.append(layout.MANIFEST)
-    if layout.MANIFEST in taken:
-        raise AlreadyExistsError(
-            f"there is a graph at {kernel.root}", hint="open it, or choose another place"
-        )
+def _require_no_graph(kernel: Kernel) -> None:
+    """Refuse a place that holds a graph; the torn remains of an unfinished init are not one."""
+    if not kernel.objects.list(f"{layout.MANIFEST}/{layout.VERSIONS_DIR}"):
+        return
+    if kernel.objects.exists(layout.INIT_INTENT) and not _is_readable(kernel):
+        return
+    raise AlreadyExistsError(
+        f"there is a graph at {kernel.root}", hint="open it, or choose another place"
+    )
+
+
+def _is_readable(kernel: Kernel) -> bool:
+    try:
+        read_head(open_manifest(kernel, layout.MAIN), layout.MAIN)
+    except (DamagedError, SnapshotExpiredError):
+        return False
+    return True
 
 
 def _write_graph(kernel: Kernel, tables: Sequence[TableSpec], files: Mapping[str, bytes]) -> None:
+    kernel.objects.put(layout.INIT_INTENT, b"")
+    kernel.objects.delete_prefix(layout.MANIFEST)
     for name, content in sorted(files.items()):
         kernel.objects.put(name, content)
     failpoint(AFTER_FILES)
@@ -97,11 +112,15 @@ def _write_graph(kernel: Kernel, tables: Sequence[TableSpec], files: Mapping[str
         registered=tuple(registered), files={name: digest(files[name]) for name in sorted(files)}
     )
     manifest = kernel.tables.create(layout.MANIFEST, _first_rows(kernel, changes))
+    failpoint(BEFORE_SYNC)
+    written = kernel.objects.list(f"{layout.MANIFEST}/{layout.DATA_DIR}")
+    kernel.objects.sync_named(info.name for info in written)
     sync_versions(kernel, [manifest])
     failpoint(AFTER_MANIFEST)
     for projection in PROJECTIONS:
         if projection.created_at_init:
             kernel.objects.delete_prefix(projection.location)
+    kernel.objects.delete(layout.INIT_INTENT)
 
 
 def _first_rows(kernel: Kernel, changes: Changes) -> pa.Table:
@@ -124,6 +143,7 @@ def _first_rows(kernel: Kernel, changes: Changes) -> pa.Table:
 
 
 def _take_away(kernel: Kernel, files: Mapping[str, bytes], locations: set[str]) -> None:
+    kernel.objects.delete(layout.INIT_INTENT)
     for name in (*sorted(files), *sorted(locations), layout.MANIFEST):
         if name in files:
             kernel.objects.delete(name)

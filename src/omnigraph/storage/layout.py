@@ -24,6 +24,7 @@ RECOVERY_DIR = "__recovery"
 LOCKS_DIR = "__locks"
 PINS_DIR = "__pins"
 STAGING_DIR = "__staging"
+INIT_INTENT = f"{STAGING_DIR}/init"
 
 VERSIONS_DIR = "_versions"
 DATA_DIR = "data"

@@ -158,11 +158,25 @@ def read_head_healing(kernel: Kernel, heads: Heads, branch: BranchName) -> Head:
         try:
             return heads.current(branch)
         except DamagedError:
-            newest = _newest_file(kernel, layout.MANIFEST, layout.lance_branch(branch))
-            if newest is None or newest <= 1:
+            lineage = layout.lance_branch(branch)
+            versions = kernel.tables.version_numbers(layout.MANIFEST, lineage)
+            if len(versions) < 2:
                 raise
-            _quarantine(kernel, layout.MANIFEST, layout.lance_branch(branch), newest)
+            _quarantine(kernel, layout.MANIFEST, lineage, versions[-1])
             heads.forget(branch)
+
+
+def heal_torn_manifest(kernel: Kernel, heads: Heads, branch: BranchName) -> None:
+    """Set aside a torn newest manifest if a pending sidecar proves it was not acknowledged.
+
+    Raises:
+        DamagedError: there is no such proof.
+    """
+    with kernel.locks.hold(branch_lock_name(branch), "recovery"):
+        if any(sidecar.branch == branch for sidecar in list_sidecars(kernel.objects)):
+            read_head_healing(kernel, heads, branch)
+        else:
+            heads.current(branch)
 
 
 def _recover_one(
@@ -454,16 +468,6 @@ def _newest_readable(kernel: Kernel, location: str, branch: str | None, pin: int
             _quarantine(kernel, location, branch, newest)
             newest -= 1
     return newest
-
-
-def _newest_file(kernel: Kernel, location: str, branch: str | None) -> int | None:
-    folder = f"{layout.lineage(location, branch)}/{layout.VERSIONS_DIR}"
-    versions = [
-        version
-        for info in kernel.objects.list(folder)
-        if (version := layout.version_of_file(info.name)) is not None
-    ]
-    return max(versions, default=None)
 
 
 def _quarantine(kernel: Kernel, location: str, branch: str | None, version: int) -> None:

@@ -26,6 +26,8 @@ from omnigraph.storage.manifest import (
 )
 from omnigraph.storage.pins import Pin, create_pin
 from omnigraph.storage.records import TableVersion
+from omnigraph.storage.sidecar import list_sidecars
+from omnigraph.storage.tables.failures import DamagedError
 from omnigraph.storage.tables.handle import Handle
 from omnigraph.storage.tables.scan import Reader
 
@@ -104,10 +106,15 @@ def snapshot_of(kernel: Kernel, head: Head) -> Snapshot:
 
 
 class Heads:
-    """The newest known head of every branch in use."""
+    """The newest known head of every branch in use.
 
-    def __init__(self, kernel: Kernel) -> None:
+    A read-only user who finds the newest manifest torn beside a pending sidecar is given the
+    one before: what a sidecar still names was never acknowledged.
+    """
+
+    def __init__(self, kernel: Kernel, *, read_only: bool = False) -> None:
         self._kernel = kernel
+        self._read_only = read_only
         self._lock = threading.Lock()
         self._known: dict[BranchName, Head] = {}
 
@@ -144,11 +151,24 @@ class Heads:
         return head
 
     def _open(self, branch: BranchName) -> Head:
-        handle = open_manifest(self._kernel, branch)
+        handle = self._open_manifest(branch)
         if stamp_of(handle) < STAMP:  # a reader of an old graph; writers upgrade first
             state = derive_state(self._kernel, branch, handle)
             return with_place(state, handle, NO_ADDRESS, "")
         return read_head(handle, branch)
+
+    def _open_manifest(self, branch: BranchName) -> Handle:
+        kernel = self._kernel
+        try:
+            return open_manifest(kernel, branch)
+        except DamagedError:
+            pending = self._read_only and any(
+                sidecar.branch == branch for sidecar in list_sidecars(kernel.objects)
+            )
+            versions = kernel.tables.version_numbers(layout.MANIFEST, layout.lance_branch(branch))
+            if not pending or len(versions) < 2:
+                raise
+            return kernel.tables.reopen(layout.MANIFEST, layout.lance_branch(branch), versions[-2])
 
     def _incarnation(self, branch: BranchName) -> str:
         if branch == layout.MAIN:

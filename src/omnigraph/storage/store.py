@@ -42,15 +42,17 @@ from omnigraph.storage.maintain import (
     refresh_indexes,
     remove_index,
 )
-from omnigraph.storage.manifest import find_commit, open_manifest, read_commits
+from omnigraph.storage.manifest import find_commit, read_commits
 from omnigraph.storage.options import DEFAULTS, StorageOptions
 from omnigraph.storage.pins import PinRecord, live_pins
 from omnigraph.storage.projections import reconcile
 from omnigraph.storage.publish import digest
 from omnigraph.storage.records import Commit, Kind
-from omnigraph.storage.recovery import Recovered, sweep
+from omnigraph.storage.recovery import Recovered, heal_torn_manifest, sweep
 from omnigraph.storage.relocation import check_root
 from omnigraph.storage.snapshot import Heads, Snapshot, snapshot_of
+from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError
+from omnigraph.storage.tables.handle import Handle
 from omnigraph.storage.tables.index import IndexSpec
 from omnigraph.storage.upgrade import needs_upgrade, upgrade
 from omnigraph.storage.usage import DiskUse, disk_usage
@@ -69,7 +71,7 @@ class GraphStore:
         self.kernel = kernel
         self.read_only = read_only
         self.branches = Branches(self)
-        self._heads = Heads(kernel)
+        self._heads = Heads(kernel, read_only=read_only)
         self._recent = RecentKeys(kernel)
         self._upkeep = Upkeep(kernel, self._heads)
 
@@ -308,10 +310,8 @@ def open_store(
         FormatError: a newer program wrote it.
     """
     kernel = build_kernel(parse_uri(uri), options, clock)
-    if not kernel.objects.list(f"{layout.MANIFEST}/{layout.VERSIONS_DIR}"):
-        raise NotFoundError(f"there is no graph at {kernel.root}", hint="create it with init")
     store = GraphStore(kernel, read_only=read_only)
-    manifest = open_manifest(kernel, layout.MAIN)
+    manifest = _open_main(kernel, store._heads, read_only=read_only)
     check_root(kernel, manifest)
     if not read_only:
         if needs_upgrade(manifest):
@@ -319,3 +319,20 @@ def open_store(
         store.recover()
         reconcile(kernel, store._heads.current(layout.MAIN))
     return store
+
+
+def _open_main(kernel: Kernel, heads: Heads, *, read_only: bool) -> Handle:
+    """Return the manifest of main, having set aside a torn one if we may."""
+    try:
+        return heads.current(layout.MAIN).handle
+    except SnapshotExpiredError:
+        if kernel.objects.list(f"{layout.MANIFEST}/{layout.VERSIONS_DIR}"):
+            raise
+        raise NotFoundError(
+            f"there is no graph at {kernel.root}", hint="create it with init"
+        ) from None
+    except DamagedError:
+        if read_only:
+            raise
+        heal_torn_manifest(kernel, heads, layout.MAIN)
+        return heads.current(layout.MAIN).handle

@@ -65,7 +65,8 @@ def upgrade(kernel: Kernel, heads: Heads) -> int:
     done = 0
     with kernel.locks.hold(REFS_LOCK, "upgrade"):
         sweep_run_branches(kernel)
-        for branch in live_branches(kernel):
+        # Main goes last: its stamp is what an open looks at, so it must speak for all.
+        for branch in reversed(live_branches(kernel)):
             with kernel.locks.hold(branch_lock_name(branch), "upgrade"):
                 done += _upgrade_branch(kernel, branch)
                 heads.forget(branch)

@@ -16,7 +16,16 @@ from omnigraph.errors import ConflictError, ErrorKind, FormatError, NotFoundErro
 LANCE_ERRORS = (OSError, ValueError, RuntimeError, NotImplementedError)
 _MISSING = ("was not found", "Not found", "not found:", "No such file", "does not exist")
 _RACES = ("Too many concurrent writers", "Retryable commit conflict", "Commit conflict")
-_DAMAGED = ("Invalid range", "magic", "decode", "corrupt", "truncated", "too small", "EOF")
+_DAMAGED = (
+    "Invalid range",
+    "magic",
+    "decode",
+    "corrupt",
+    "truncated",
+    "too small",
+    "EOF",
+    "failed to fill whole buffer",
+)
 
 
 class SnapshotExpiredError(NotFoundError):

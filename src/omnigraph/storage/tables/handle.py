@@ -100,6 +100,15 @@ class Tables:
         """Whether one version can be opened, judged by its manifest file alone."""
         return self.objects.exists(layout.version_file(location, branch, version))
 
+    def version_numbers(self, location: str, branch: str | None) -> list[int]:
+        """Return the versions that have a manifest file, oldest first; costs a listing."""
+        folder = f"{layout.lineage(location, branch)}/{layout.VERSIONS_DIR}"
+        return sorted(
+            version
+            for info in self.objects.list(folder)
+            if (version := layout.version_of_file(info.name)) is not None
+        )
+
     def create(self, location: str, rows: pa.Table) -> Handle:
         """Create a dataset with stable row ids; refuses to write over an existing one."""
         with lance_errors(f"creating {location}"):

@@ -11,11 +11,8 @@ from omnigraph.storage.tables.handle import Handle, Tables
 def stamp_schema(tables: Tables, handle: Handle, entries: Mapping[bytes, bytes]) -> Handle:
     """Add schema-level metadata; one new version without new rows."""
     own = tables.reopen(handle.location, handle.branch, handle.version)
-    merged = {**(own.dataset.schema.metadata or {}), **entries}
     with lance_errors(f"stamping {handle}"):
-        own.dataset.replace_schema_metadata(
-            {key.decode(): value.decode() for key, value in merged.items()}
-        )
+        own.dataset.update_schema_metadata(_as_text(entries))
     return tables.open_latest(handle.location, handle.branch)
 
 
@@ -24,10 +21,10 @@ def annotate_field(
 ) -> Handle:
     """Add metadata to one column; one new version without new rows."""
     own = tables.reopen(handle.location, handle.branch, handle.version)
-    field = own.dataset.schema.field(column)
-    merged = {**(field.metadata or {}), **entries}
     with lance_errors(f"annotating {column} of {handle}"):
-        own.dataset.replace_field_metadata(
-            column, {key.decode(): value.decode() for key, value in merged.items()}
-        )
+        own.dataset.update_field_metadata({column: _as_text(entries)})
     return tables.open_latest(handle.location, handle.branch)
+
+
+def _as_text(entries: Mapping[bytes, bytes]) -> dict[str, str | None]:
+    return {key.decode(): value.decode() for key, value in entries.items()}
