@@ -70,7 +70,7 @@ def load_schema(source: Source, accepted: SchemaIr | None = None) -> LoadedSchem
     """
     findings = Findings(source)
     reading = read_schema(source, findings)
-    check_names(reading.ast, findings, whole=reading.whole)
+    check_names(reading.ast, findings, reading.unread)
     check_patterns(reading.ast, findings)
     findings.raise_if_errors()
     ir = assign_ids(_draft(reading.ast), accepted)
@@ -84,7 +84,7 @@ def build_catalog(ast: syntax.SchemaAst, source: Source) -> Catalog:
         DiagnosticsError: names clash or point nowhere, or a pattern is invalid.
     """
     findings = Findings(source)
-    check_names(ast, findings, whole=True)
+    check_names(ast, findings, syntax.Unread())
     check_patterns(ast, findings)
     findings.raise_if_errors()
     return catalog_of(assign_ids(_draft(ast), None))

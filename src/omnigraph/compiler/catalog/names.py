@@ -20,6 +20,7 @@ from omnigraph.compiler.schema.ast import (
     NodeDecl,
     Property,
     SchemaAst,
+    Unread,
 )
 from omnigraph.compiler.schema.shape import Shape, node_shape
 from omnigraph.compiler.source import Span
@@ -47,13 +48,14 @@ _EDGE_COLUMNS = {
 _Decl = TypeVar("_Decl", bound=Declaration)
 
 
-def check_names(ast: SchemaAst, findings: Findings, *, whole: bool) -> None:
+def check_names(ast: SchemaAst, findings: Findings, unread: Unread) -> None:
     """Report every clash and every name that points nowhere.
 
     Args:
         ast: the declarations that could be read.
         findings: where to report.
-        whole: whether all declarations could be read; if not, missing names are not reported.
+        unread: names that may be in the part that could not be read; missing ones among them
+            are not reported.
     """
     checker = _Checker(findings)
     interfaces = checker.distinct("interface", ast.interfaces())
@@ -66,8 +68,7 @@ def check_names(ast: SchemaAst, findings: Findings, *, whole: bool) -> None:
         checker.node(node, node_shape(node, interfaces))
     for edge in ast.edges():
         checker.edge(edge)
-        if whole:
-            checker.endpoints(edge, nodes)
+        checker.endpoints(edge, nodes, unread)
     checker.folded(edges.values())
 
 
@@ -111,9 +112,9 @@ class _Checker:
             elif reason := _EDGE_COLUMNS.get(name):
                 self.reserved(prop.name, reason)
 
-    def endpoints(self, edge: EdgeDecl, nodes: Collection[str]) -> None:
+    def endpoints(self, edge: EdgeDecl, nodes: Collection[str], unread: Unread) -> None:
         for role, name in (("source", edge.from_type), ("target", edge.to_type)):
-            if name.text not in nodes:
+            if name.text not in nodes and not unread.may_declare(name.text):
                 self.report(
                     "C003",
                     f"edge {edge.name} references unknown {role} type: {name}",

@@ -151,3 +151,15 @@ class SchemaAst:
     def edges(self) -> Iterator[EdgeDecl]:
         """Yield the edge types in source order."""
         return (found for found in self.declarations if isinstance(found, EdgeDecl))
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Names that declarations which could not be read may give; `anything` when unknown."""
+
+    names: frozenset[str] = frozenset()
+    anything: bool = False
+
+    def may_declare(self, name: str) -> bool:
+        """Whether a name that was not found may be in the unread part."""
+        return self.anything or name in self.names

@@ -24,6 +24,7 @@ from omnigraph.compiler.schema.ast import (
     Range,
     SchemaAst,
     Unique,
+    Unread,
 )
 from omnigraph.compiler.schema.items import Reporter
 from omnigraph.compiler.schema.shape import Conflict, Shape, column_names, node_shape
@@ -34,16 +35,16 @@ _ENDPOINTS = ("src", "dst")
 _ONCE = frozenset({"description", "instruction", "rename_from"})
 
 
-def check_schema(ast: SchemaAst, findings: Findings, *, whole: bool) -> None:
+def check_schema(ast: SchemaAst, findings: Findings, unread: Unread) -> None:
     """Report every broken rule of every declaration.
 
     Args:
         ast: the declarations that could be read.
         findings: where to report.
-        whole: whether all declarations could be read; if not, a name that is not found may
-            simply be in the unread part, and is not reported.
+        unread: names that may be in the part that could not be read; missing ones among them
+            are not reported.
     """
-    checker = _Checker(Reporter(findings), whole)
+    checker = _Checker(Reporter(findings), unread)
     interfaces: dict[str, InterfaceDecl] = {}
     for interface in ast.interfaces():
         interfaces.setdefault(interface.name.text, interface)
@@ -57,7 +58,7 @@ def check_schema(ast: SchemaAst, findings: Findings, *, whole: bool) -> None:
 @dataclass(frozen=True, slots=True)
 class _Checker:
     report: Reporter
-    whole: bool
+    unread: Unread
 
     def interface(self, interface: InterfaceDecl) -> None:
         owner = f"interface `{interface.name}`"
@@ -111,7 +112,9 @@ class _Checker:
     def interfaces(
         self, node: NodeDecl, shape: Shape, interfaces: Mapping[str, InterfaceDecl]
     ) -> None:
-        for name in shape.unknown if self.whole else ():
+        for name in shape.unknown:
+            if self.unread.may_declare(name.text):
+                continue
             self.report(
                 "S015",
                 f"node `{node.name}` implements unknown interface `{name}`",

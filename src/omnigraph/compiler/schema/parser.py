@@ -14,12 +14,12 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.compiler.diagnostics import Diagnostic, Findings, Phase, did_you_mean
-from omnigraph.compiler.schema.ast import Declaration, SchemaAst
+from omnigraph.compiler.schema.ast import Declaration, SchemaAst, Unread
 from omnigraph.compiler.schema.check import check_schema
 from omnigraph.compiler.schema.items import children
 from omnigraph.compiler.schema.tree import read_declaration
 from omnigraph.compiler.source import Source, Span
-from omnigraph.compiler.syntax import check_text, split_declarations
+from omnigraph.compiler.syntax import check_text, split_declarations, tokens
 
 if TYPE_CHECKING:
     from lark import Lark, Tree, UnexpectedCharacters, UnexpectedToken
@@ -61,10 +61,10 @@ _ORDER = {name: place for place, name in enumerate(_SPELLING)}
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What could be read. `whole` is False when a declaration is missing from `ast`."""
+    """What could be read; `unread` are the names that the rest may declare."""
 
     ast: SchemaAst
-    whole: bool
+    unread: Unread
 
 
 def parse_schema(source: Source) -> SchemaAst:
@@ -85,16 +85,16 @@ def read_schema(source: Source, findings: Findings) -> Reading:
     declarations: list[Declaration] = []
     pieces = split_declarations(source, KEYWORDS, findings)
     torn = findings.has_errors
-    broken = 0
+    broken: list[tuple[int, int]] = []
     for start, end in pieces:
         before = len(findings.items)
         tree = _parse(source, start, end, findings)
         declaration = None if tree is None else read_declaration(tree, findings)
         if len(findings.items) > before:
-            broken += 1
+            broken.append((start, end))
         elif declaration is not None:
             declarations.append(declaration)
-        if broken == MAX_BROKEN:
+        if len(broken) == MAX_BROKEN:
             findings.add(
                 Diagnostic(
                     "P012",
@@ -103,10 +103,25 @@ def read_schema(source: Source, findings: Findings) -> Reading:
                     Span(end, end),
                 )
             )
+            torn = True
             break
-    reading = Reading(SchemaAst(tuple(declarations)), whole=not torn and not broken)
-    check_schema(reading.ast, findings, whole=reading.whole)
+    names = [_declared_name(source, start, end) for start, end in broken]
+    unread = Unread(frozenset(filter(None, names)), anything=torn or None in names)
+    reading = Reading(SchemaAst(tuple(declarations)), unread)
+    check_schema(reading.ast, findings, unread)
     return reading
+
+
+def _declared_name(source: Source, start: int, end: int) -> str | None:
+    """Return the name a broken declaration seems to give, or None when it cannot be told."""
+    words = [
+        token
+        for token in tokens(source.text[start:end])
+        if token.kind not in ("line_comment", "block_comment")
+    ]
+    if len(words) < 2 or words[0].text not in KEYWORDS or words[1].kind != "word":
+        return None
+    return words[1].text
 
 
 @cache
