@@ -91,8 +91,25 @@ def test_binding_checks_values_and_row_counts():
         query.bind({"n": 5, "skip": 0}, now_ms=7)
     with pytest.raises(ParamError, match="param 'n': null is not accepted for `limit`"):
         query.bind({"min": 1, "skip": 0}, now_ms=7)
-    with pytest.raises(ParamError, match="param 'skip': `offset` cannot be negative, got -1"):
+    with pytest.raises(ParamError, match="param 'skip': `offset` must be at least 0, got -1"):
         query.bind({"min": 1, "n": 1, "skip": -1}, now_ms=7)
+
+
+def test_counts_of_search_functions_are_checked_when_they_are_bound():
+    text = """query q($k: I32?, $e: I32) {
+      match { $d: Doc  fuzzy($d.body, "x", $e) }
+      return { $d.slug, rrf(bm25($d.title, "x"), bm25($d.body, "x"), $k) as score }
+      order { score desc }
+      limit 3
+    }"""
+    query = compile_query(CATALOG, text)
+    assert query.bind({"k": 1, "e": 0}, now_ms=7).params["k"] == 1
+    with pytest.raises(ParamError, match="param 'k': `k` must be at least 1, got 0"):
+        query.bind({"k": 0, "e": 0}, now_ms=7)
+    with pytest.raises(ParamError, match="param 'k': null is not accepted for `k`"):
+        query.bind({"e": 0}, now_ms=7)
+    with pytest.raises(ParamError, match="param 'e': `max_edits` must be at least 0, got -1"):
+        query.bind({"k": 1, "e": -1}, now_ms=7)
 
 
 def test_a_query_without_counts_has_none():

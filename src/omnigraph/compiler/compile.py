@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,26 @@ from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.compiler.diagnostics import Findings, did_you_mean
 from omnigraph.compiler.ir.facts import facts_of
 from omnigraph.compiler.ir.lower import lower
-from omnigraph.compiler.ir.ops import Column, Ir, MutationIr, Param, ReadIr
+from omnigraph.compiler.ir.ops import (
+    Aggregate,
+    Column,
+    Ir,
+    MutationIr,
+    Param,
+    ReadIr,
+    Rrf,
+    TextMatch,
+    iter_exprs,
+)
 from omnigraph.compiler.ir.optimize import optimize
 from omnigraph.compiler.query import ast
-from omnigraph.compiler.query.params import ParamMode, ParamValue, bind_params, check_row_count
+from omnigraph.compiler.query.params import (
+    ParamMode,
+    ParamValue,
+    bind_params,
+    check_count,
+    check_row_count,
+)
 from omnigraph.compiler.query.parser import parse_queries
 from omnigraph.compiler.query.typecheck import check_query, typecheck
 from omnigraph.compiler.source import Source
@@ -33,12 +49,17 @@ class BoundQuery:
 
 @dataclass(frozen=True, slots=True)
 class CompiledQuery:
-    """A query ready to run against any snapshot of its schema."""
+    """A query ready to run against any snapshot of its schema.
+
+    `counts` are parameters of search functions that must be whole and large enough: word,
+    parameter, lowest value.
+    """
 
     name: str
     ir: Ir
     description: str | None = None
     instruction: str | None = None
+    counts: tuple[tuple[str, Param, int], ...] = ()
 
     @property
     def params(self) -> tuple[Param, ...]:
@@ -70,6 +91,8 @@ class CompiledQuery:
         params = bind_params(self.ir.params, given, now_ms=now_ms, mode=mode)
         if not isinstance(self.ir, ReadIr):
             return BoundQuery(params)
+        for word, param, lowest in self.counts:
+            check_count(word, param, lowest, params)
         limit = check_row_count("limit", self.ir.limit, params)
         offset = check_row_count("offset", self.ir.offset, params)
         return BoundQuery(params, limit, offset or 0)
@@ -164,7 +187,20 @@ def _compile(catalog: Catalog, source: Source, name: str | None) -> CompiledQuer
 
 
 def _compiled(query: ast.Query, ir: Ir) -> CompiledQuery:
-    return CompiledQuery(query.name, ir, query.description, query.instruction)
+    counts = tuple(_counts(ir)) if isinstance(ir, ReadIr) else ()
+    return CompiledQuery(query.name, ir, query.description, query.instruction, counts)
+
+
+def _counts(ir: ReadIr) -> Iterator[tuple[str, Param, int]]:
+    for expr in iter_exprs(ir):
+        value = expr.arg if isinstance(expr, Aggregate) else expr
+        match value:
+            case Rrf(k=Param() as k):
+                yield "k", k, 1
+            case TextMatch(max_edits=Param() as edits):
+                yield "max_edits", edits, 0
+            case _:
+                pass
 
 
 def _find(queries: tuple[ast.Query, ...], name: str | None) -> ast.Query:

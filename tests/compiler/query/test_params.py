@@ -183,7 +183,7 @@ def test_row_counts_are_neither_null_nor_negative():
     assert check_row_count("limit", count, {"n": 0}) == 0
     with pytest.raises(ParamError, match="null is not accepted for `limit`"):
         check_row_count("limit", count, {"n": None})
-    with pytest.raises(ParamError, match="`offset` cannot be negative, got -1"):
+    with pytest.raises(ParamError, match="`offset` must be at least 0, got -1"):
         check_row_count("offset", count, {"n": -1})
 
 

@@ -46,3 +46,9 @@ def test_space_and_comments_do_not_change_the_tree(file, data):
 def test_formatted_lines_carry_no_space_at_their_end():
     text = "query q() { match { $p: Person // x   \n } return { $p.name } }   "
     assert all(line == line.rstrip() for line in format_queries(Source(text)).splitlines())
+
+
+def test_line_ends_inside_strings_are_kept():
+    text = 'query q() @description("a\r\n  b\n") { match { $p: Person } return { $p.name } }'
+    (query,) = parse_queries(Source(format_queries(Source(text)))).queries
+    assert query.description == "a\r\n  b\n"

@@ -63,11 +63,11 @@ def _lower_clauses(
                 filters.append(clause)
             case typed.Negation():
                 negations.append(clause)
-    walk = Walk(nodes, temps, outer)
+    walk = Walk(nodes, temps, set(outer))
     ops = walk.run(_roots(nodes, links), links, pick_in_sweeps())
     ops += [Filter(predicate) for predicate in filters]
     for negation in negations:
-        inner = _lower_clauses(negation.clauses, walk.bound, temps)
+        inner = _lower_clauses(negation.clauses, frozenset(walk.bound), temps)
         ops.append(AntiJoin(negation.outer, tuple(inner)))
     return ops
 

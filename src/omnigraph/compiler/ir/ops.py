@@ -6,7 +6,7 @@ catalog, so it can be cached, compared and sent anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -153,22 +153,23 @@ class MutationIr:
 Ir = ReadIr | MutationIr
 
 
-def check_ops(ops: Iterable[Op], bound: frozenset[str]) -> frozenset[str]:
+def check_ops(ops: Iterable[Op], outer: Set[str]) -> Set[str]:
     """Return the variables bound after the operators; each is bound before it is used."""
+    bound = set(outer)
     for op in ops:
         match op:
             case NodeScan():
                 _require_new((op.var,), bound)
-                bound |= {op.var}
+                bound.add(op.var)
             case Expand():
                 introduced = (op.dst,) if op.edge_var is None else (op.dst, op.edge_var)
-                _require_known({op.src}, bound)
+                _require_known((op.src,), bound)
                 _require_new(introduced, bound)
-                bound |= set(introduced)
+                bound.update(introduced)
             case Filter():
                 _require_known(predicate_vars(op.predicate), bound)
             case AntiJoin():
-                _require_known(set(op.outer), bound)
+                _require_known(op.outer, bound)
                 check_ops(op.inner, bound)
             case _:
                 assert_never(op)
@@ -211,18 +212,46 @@ def iter_ops(ops: Iterable[Op]) -> Iterator[Op]:
             yield from iter_ops(op.inner)
 
 
+def iter_exprs(ir: ReadIr) -> Iterator[Expr]:
+    """Yield every expression a read evaluates: of its predicates, ranking, order and columns."""
+    for op in iter_ops(ir.ops):
+        match op:
+            case NodeScan():
+                yield from _operands(op.filters)
+            case Expand():
+                yield from _operands((*op.dst_filters, *op.edge_filters))
+            case Filter():
+                yield from _operands((op.predicate,))
+            case AntiJoin():
+                pass
+    if ir.ranking is not None:
+        yield ir.ranking.score
+    yield from (key.expr for key in ir.order)
+    yield from (column.expr for column in ir.columns)
+
+
+def _operands(predicates: Iterable[Predicate]) -> Iterator[Expr]:
+    for predicate in predicates:
+        match predicate:
+            case Compare():
+                yield predicate.left
+                yield predicate.right
+            case IsNull():
+                yield predicate.operand
+
+
 def _require(holds: bool, rule: str) -> None:
     if not holds:
         raise InternalError(f"invalid IR: {rule}")
 
 
-def _require_known(names: Iterable[str], bound: frozenset[str]) -> None:
-    missing = sorted(set(names) - bound)
+def _require_known(names: Iterable[str], bound: Set[str]) -> None:
+    missing = [name for name in names if name not in bound]
     _require(not missing, f"{missing} used before they are bound")
 
 
-def _require_new(names: Iterable[str], bound: frozenset[str]) -> None:
-    again = sorted(set(names) & bound)
+def _require_new(names: Iterable[str], bound: Set[str]) -> None:
+    again = [name for name in names if name in bound]
     _require(not again, f"{again} bound twice")
 
 
@@ -267,6 +296,7 @@ __all__ = [
     "Update",
     "check_ops",
     "expr_vars",
+    "iter_exprs",
     "iter_ops",
     "predicate_vars",
 ]

@@ -6,7 +6,7 @@ start and which link they follow next. Any order yields the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from omnigraph.compiler.ir.ops import (
@@ -70,21 +70,21 @@ class TempNames:
         return f"{TEMP_PREFIX}{self.last}"
 
 
-Pick = Callable[[Sequence[Link], frozenset[str]], Link | None]
-"""Choose the next link among those left, given the bound variables; None when none is ready."""
+Pick = Callable[[Sequence[Link], Set[str]], int | None]
+"""Choose the next link among those left, by index, given what is bound; None: none is ready."""
 
 
 def pick_in_sweeps() -> Pick:
     """Return the plain choice: go over the links in source order, again and again."""
     at = 0
 
-    def pick(left: Sequence[Link], bound: frozenset[str]) -> Link | None:
+    def pick(left: Sequence[Link], bound: Set[str]) -> int | None:
         nonlocal at
         for step in range(len(left)):
             index = (at + step) % len(left)
             if left[index].src in bound or left[index].dst in bound:
                 at = index
-                return left[index]
+                return index
         return None
 
     return pick
@@ -96,7 +96,7 @@ class Walk:
 
     nodes: Mapping[str, Node]
     temps: TempNames
-    bound: frozenset[str]
+    bound: set[str]
     ops: list[Op] = field(default_factory=list)
 
     def run(self, roots: Iterable[str], links: Sequence[Link], pick: Pick) -> list[Op]:
@@ -105,17 +105,16 @@ class Walk:
             self._scan(root, self.nodes[root].type_name)
         left = list(links)
         while left:
-            link = pick(left, self.bound)
-            if link is None:
+            index = pick(left, self.bound)
+            if index is None:
                 self._scan(left[0].tail, left[0].type_of(left[0].tail))
-                continue
-            left.remove(link)
-            self._follow(link)
+            else:
+                self._follow(left.pop(index))
         return self.ops
 
     def _scan(self, var: str, type_name: str) -> None:
         self.ops.append(NodeScan(var, type_name, self._filters(var)))
-        self.bound |= {var}
+        self.bound.add(var)
 
     def _filters(self, var: str) -> tuple[Predicate, ...]:
         node = self.nodes.get(var)
@@ -156,7 +155,7 @@ class Walk:
 
 
 def components(links: Iterable[Link]) -> Mapping[str, str]:
-    """Return, for every linked variable, the first-mentioned variable it is connected with."""
+    """Return, for every linked variable, the one that stands for all it is connected with."""
     leader: dict[str, str] = {}
     members: dict[str, list[str]] = {}
     for link in links:
@@ -165,6 +164,8 @@ def components(links: Iterable[Link]) -> Mapping[str, str]:
                 leader[var] = var
                 members[var] = [var]
         kept, merged = leader[link.src], leader[link.dst]
+        if len(members[kept]) < len(members[merged]):  # relabel the few, not the many
+            kept, merged = merged, kept
         if kept != merged:
             for var in members[merged]:
                 leader[var] = kept

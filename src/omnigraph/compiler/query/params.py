@@ -98,12 +98,18 @@ def check_row_count(
     """Return how many rows `limit` or `offset` means; a null or negative parameter is refused."""
     if count is None or isinstance(count, int):
         return count
-    value = bound[count.name]
+    return check_count(word, count, 0, bound)
+
+
+def check_count(word: str, param: Param, lowest: int, bound: Mapping[str, ParamValue]) -> int:
+    """Return the value of a parameter that counts something; null and less than `lowest` fail."""
+    value = bound[param.name]
     if value is None:
-        raise ParamError(count.name, f"null is not accepted for `{word}`", count.type)
+        raise ParamError(param.name, f"null is not accepted for `{word}`", param.type)
     assert isinstance(value, int)
-    if value < 0:
-        raise ParamError(count.name, f"`{word}` cannot be negative, got {value}", count.type)
+    if value < lowest:
+        reason = f"`{word}` must be at least {lowest}, got {value}"
+        raise ParamError(param.name, reason, param.type)
     return value
 
 

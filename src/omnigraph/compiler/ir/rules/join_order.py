@@ -6,7 +6,7 @@ unknown sizes the order of the source is kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from omnigraph.compiler.ir.facts import Facts, Statistics
@@ -40,7 +40,7 @@ def join_order(ir: Ir, facts: Facts) -> Ir:
     if graph is None or not graph.links or not _sizes_known(graph, facts.statistics):
         return ir
     chooser = _Chooser(graph, facts.statistics)
-    walk = Walk(graph.nodes, TempNames(graph.last_temp), frozenset())
+    walk = Walk(graph.nodes, TempNames(graph.last_temp), set())
     ops = walk.run(chooser.roots(), graph.links, chooser.cheapest)
     return replace(ir, ops=(*ops, *graph.rest))
 
@@ -150,21 +150,21 @@ class _Chooser:
     def _cost(self, root: str, links: Sequence[Link]) -> float:
         """Return the rows produced on the way when starting from `root`."""
         rows = self._rows(root)
-        total, bound, left = rows, frozenset({root}), list(links)
+        total, bound, left = rows, {root}, list(links)
         while left:
-            link = self.cheapest(left, bound)
-            if link is None:
+            index = self.cheapest(left, bound)
+            if index is None:
                 return float("inf")
-            left.remove(link)
+            link = left.pop(index)
             rows *= self._growth(link, bound)
             total += rows
             bound |= {link.src, link.dst}
         return total
 
-    def cheapest(self, left: Sequence[Link], bound: frozenset[str]) -> Link | None:
-        """Return the ready link that adds least rows; the first one among equals."""
-        ready = [link for link in left if link.src in bound or link.dst in bound]
-        return min(ready, key=lambda link: self._growth(link, bound)) if ready else None
+    def cheapest(self, left: Sequence[Link], bound: Set[str]) -> int | None:
+        """Return the index of the ready link that adds least rows; the first one among equals."""
+        ready = [at for at, link in enumerate(left) if link.src in bound or link.dst in bound]
+        return min(ready, key=lambda at: self._growth(left[at], bound)) if ready else None
 
     def _rows(self, var: str) -> float:
         node = self.graph.nodes[var]
@@ -173,7 +173,7 @@ class _Chooser:
             return min(1.0, size)
         return size * _selectivity(node.filters)
 
-    def _growth(self, link: Link, bound: frozenset[str]) -> float:
+    def _growth(self, link: Link, bound: Set[str]) -> float:
         """Return how many rows one row becomes."""
         forward = link.src in bound
         start, end = (link.src, link.dst) if forward else (link.dst, link.src)
