@@ -27,6 +27,7 @@ from omnigraph.compiler.ir.ops import MutationIr, ReadIr
 from omnigraph.compiler.source import Source
 from omnigraph.compiler.syntax import decode
 from omnigraph.engine.image.cache import ImageCache
+from omnigraph.engine.maintain import IndexReport, ensure_indexes
 from omnigraph.engine.read.context import Budget, Limits
 from omnigraph.engine.read.images import SnapshotImages
 from omnigraph.engine.read.run import run_read
@@ -38,6 +39,7 @@ from omnigraph.storage.create import TableSpec
 from omnigraph.storage.options import DEFAULTS, StorageOptions
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.store import GraphStore, init_store, open_store
+from omnigraph.storage.verify import Finding
 
 SCHEMA_FILE, IR_FILE, STATE_FILE = "_schema.pg", "_schema.ir.json", "__schema_state.json"
 DEFAULT_IMAGE_BYTES = 4 << 30
@@ -180,6 +182,18 @@ class Graph:
 
     def _new_id(self) -> str:
         return ULIDS.next(self._options.clock.now_us())
+
+    def ensure_indices(self, branch: str = "main") -> list[IndexReport]:
+        """Build the indexes the schema asks for, and bring existing ones up to date.
+
+        Safe to repeat. Answers never depend on indexes; those that cannot be built yet are
+        reported as pending.
+        """
+        return ensure_indexes(self.store, self._catalog(self.store.snapshot(branch)), branch)
+
+    def verify(self) -> list[Finding]:
+        """Check the graph against its own rules; it is sound if every finding is harmless."""
+        return self.store.verify()
 
     def explain(self, source: str | Path, name: str | None = None) -> str:
         """Return the operators a query compiles to."""

@@ -1,0 +1,1 @@
+"""Measurements: `python -m bench [name …]`. Ratios come from one run; nothing is asserted."""

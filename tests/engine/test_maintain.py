@@ -1,0 +1,122 @@
+"""Indexes are built when asked for, and never change an answer."""
+
+import pytest
+
+import omnigraph
+from omnigraph.compiler.catalog.build import load_schema
+from omnigraph.compiler.source import Source
+from omnigraph.engine.maintain import IndexStatus, wanted_indexes
+from tests.support.fast import FAST
+
+SCHEMA = """node Doc {
+  slug: String @key
+  title: String @index
+  email: String? @unique
+  kind: enum(a, b) @index
+  at: DateTime? @index
+  size: I64 @index
+  tags: [String]?
+  file: Blob?
+  vector: Vector(2)? @index
+
+  @index(kind, size)
+}
+
+edge Cites: Doc -> Doc {
+  page: I32? @index
+
+  @unique(src, dst)
+}
+"""
+
+
+def test_what_the_schema_declares_or_implies_is_wanted_once():
+    found = [
+        (key, spec.column, spec.kind)
+        for key, spec in wanted_indexes(load_schema(Source(SCHEMA)).catalog)
+    ]
+    assert sorted(found) == sorted(
+        [
+            ("node:Doc", "id", "BTREE"),
+            ("node:Doc", "slug", "BTREE"),
+            ("node:Doc", "slug", "INVERTED"),
+            ("node:Doc", "email", "BTREE"),
+            ("node:Doc", "title", "INVERTED"),
+            ("node:Doc", "kind", "BTREE"),
+            ("node:Doc", "at", "BTREE"),
+            ("node:Doc", "size", "BTREE"),
+            ("node:Doc", "vector", "IVF_FLAT"),
+            ("edge:Cites", "id", "BTREE"),
+            ("edge:Cites", "src", "BTREE"),
+            ("edge:Cites", "dst", "BTREE"),
+            ("edge:Cites", "page", "BTREE"),
+        ]
+    )
+
+
+@pytest.fixture
+def graph(tmp_path):
+    with omnigraph.init(str(tmp_path / "g.omni"), SCHEMA, options=FAST) as opened:
+        yield opened
+
+
+def add(graph, slug, title):
+    graph.mutate(
+        "query m($s: String, $t: String) "
+        '{ insert Doc { slug: $s, title: $t, kind: "a", size: 1 } }',
+        params={"s": slug, "t": title},
+    )
+
+
+def status(reports):
+    return {(one.table_key, one.column, one.kind): one.status for one in reports}
+
+
+QUERIES = [
+    'query q() { match { $d: Doc { slug: "d1" } } return { $d.slug } }',
+    'query q() { match { $d: Doc  search($d.title, "graphs") } return { $d.slug } }',
+    'query q() { match { $d: Doc } return { $d.slug, bm25($d.title, "graph") as score } '
+    'order { bm25($d.title, "graph") } limit 5 }',
+    "query q() { match { $d: Doc  $d.size >= 1 } return { $d.slug } }",
+]
+
+
+def answers(graph):
+    return [graph.query(text).to_dicts() for text in QUERIES]
+
+
+def test_building_is_idempotent_and_changes_no_answer(graph):
+    assert set(status(graph.ensure_indices()).values()) == {IndexStatus.PENDING}
+    add(graph, "d1", "Graphs of everything")
+    add(graph, "d2", "A graph, a tree")
+    before = answers(graph)
+    first = status(graph.ensure_indices())
+    assert first["node:Doc", "id", "BTREE"] is IndexStatus.BUILT
+    assert first["node:Doc", "title", "INVERTED"] is IndexStatus.BUILT
+    assert first["node:Doc", "vector", "IVF_FLAT"] is IndexStatus.PENDING
+    assert first["edge:Cites", "src", "BTREE"] is IndexStatus.PENDING
+    assert answers(graph) == before
+    again = graph.ensure_indices()
+    assert {one.status for one in again} == {IndexStatus.CURRENT, IndexStatus.PENDING}
+    assert all(one.reason for one in again if one.status is IndexStatus.PENDING)
+
+
+def test_rows_written_after_the_build_are_found_and_folded_in_later(graph):
+    add(graph, "d1", "Graphs of everything")
+    graph.ensure_indices()
+    add(graph, "d2", "More graphs")
+    partial = answers(graph)
+    assert [row["d.slug"] for row in partial[1]] == ["d1", "d2"]
+    found = status(graph.ensure_indices())
+    assert found["node:Doc", "title", "INVERTED"] is IndexStatus.REFRESHED
+    assert answers(graph) == partial
+    assert status(graph.ensure_indices())["node:Doc", "title", "INVERTED"] is IndexStatus.CURRENT
+
+
+def test_index_builds_are_not_logical_changes(graph):
+    add(graph, "d1", "x")
+    before = graph.snapshot().logical_commit_id
+    graph.ensure_indices()
+    assert graph.snapshot().logical_commit_id == before
+    graph.mutate('query m() { update Doc set { size: 2 } where slug = "d1" }', if_head=before)
+    assert [found for found in graph.verify() if not found.harmless] == []
