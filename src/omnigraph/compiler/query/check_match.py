@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import assert_never
 
 from omnigraph.compiler.catalog.model import EdgeType, NodeType
@@ -14,13 +15,28 @@ from omnigraph.compiler.query.scope import UNKNOWN, Context, Scope, Unknown, Var
 from omnigraph.compiler.query.typed import Direction
 from omnigraph.compiler.source import Span
 
+MAX_TRAVERSALS = 512
+"""More steps than any real question has; keeps planning, which looks at pairs of them, instant."""
+
 
 def check_match(
     ctx: Context, clauses: tuple[ast.Clause, ...]
 ) -> tuple[tuple[typed.Clause, ...], Scope]:
     """Return the resolved clauses and the variables they bind."""
     scope = Scope()
+    steps = list(_traversals(clauses))
+    if len(steps) > MAX_TRAVERSALS:
+        message = f"a query has at most {MAX_TRAVERSALS} traversals, this one has {len(steps)}"
+        ctx.report("T31", message, steps[MAX_TRAVERSALS].span, "split the query")
     return _ClauseChecker(ctx, scope).run(clauses), scope
+
+
+def _traversals(clauses: tuple[ast.Clause, ...]) -> Iterator[ast.Traversal]:
+    for clause in clauses:
+        if isinstance(clause, ast.Traversal):
+            yield clause
+        elif isinstance(clause, ast.Negation):
+            yield from _traversals(clause.clauses)
 
 
 def declared_variables(clauses: tuple[ast.Clause, ...]) -> tuple[str, ...]:
