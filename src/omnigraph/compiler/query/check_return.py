@@ -27,17 +27,13 @@ def check_return(ctx: Context, body: ast.ReadBody, scope: Scope) -> Returned:
     columns, aliases = _check_columns(ctx, body, scope)
     limit = _row_count(ctx, "limit", body.limit)
     offset = _row_count(ctx, "offset", body.offset)
-    keys = [
-        (item, _OrderChecker(ctx, scope, body, columns, aliases).key(item)) for item in body.order
-    ]
+    checker = _OrderChecker(ctx, scope, body, columns, aliases)
+    keys = [checker.key(item) for item in body.order]
     _check_mixed_nearest(ctx, body)
-    sound = [key for _, key in keys if key is not None]
-    ranking: typed.Ranking | None = None
-    if body.order and keys[0][1] is not None:
-        ranking = _ranking(*keys[0])
-        if ranking is not None:
-            sound = sound[1:]
-    return Returned(columns, ranking, tuple(sound), limit, offset)
+    ranking = _ranking(body.order[0], keys[0]) if keys and keys[0] is not None else None
+    rest = keys if ranking is None else keys[1:]
+    order = tuple(key for key in rest if key is not None)
+    return Returned(columns, ranking, order, limit, offset)
 
 
 # Columns
@@ -189,15 +185,15 @@ def _descending(item: ast.Ordering, expr: typed.Expr) -> bool:
     return item.direction is ast.SortDirection.DESC
 
 
-def _ranking(item: ast.Ordering, key: typed.OrderKey | None) -> typed.Ranking | None:
+def _ranking(item: ast.Ordering, key: typed.OrderKey) -> typed.Ranking | None:
     """Return the ranking when the first order key is a score."""
-    if key is None or not isinstance(key.expr, typed.Nearest | typed.Bm25 | typed.Rrf):
-        return None
-    return typed.Ranking(key.expr, item.direction is not ast.SortDirection.ASC or _closest(key))
-
-
-def _closest(key: typed.OrderKey) -> bool:
-    return isinstance(key.expr, typed.Nearest)  # ascending distance is best first
+    match key.expr:
+        case typed.Nearest():  # ascending distance is best first, and the only direction
+            return typed.Ranking(key.expr)
+        case typed.Bm25() | typed.Rrf():
+            return typed.Ranking(key.expr, item.direction is not ast.SortDirection.ASC)
+        case _:
+            return None
 
 
 def _check_mixed_nearest(ctx: Context, body: ast.ReadBody) -> None:
