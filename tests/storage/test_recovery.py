@@ -131,10 +131,12 @@ def test_a_read_only_open_heals_nothing(graph, root, quiet):
 
 def test_a_live_writer_is_left_alone(graph, root, quiet):
     leave(graph, "publish.after_tables")
-    with graph.kernel.locks.hold("branch:main", "a live writer"):
-        with open_store(str(root), options=quiet) as other:
-            assert contents(other.snapshot()) == BEFORE
-            assert len(list_sidecars(other.kernel.objects)) == 1
+    with (
+        graph.kernel.locks.hold("branch:main", "a live writer"),
+        open_store(str(root), options=quiet) as other,
+    ):
+        assert contents(other.snapshot()) == BEFORE
+        assert len(list_sidecars(other.kernel.objects)) == 1
 
 
 @pytest.mark.parametrize(

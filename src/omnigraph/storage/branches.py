@@ -7,7 +7,9 @@ graph-wide refs lock, which cleanup takes too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from omnigraph.base.failpoints import failpoint, register
@@ -17,21 +19,24 @@ from omnigraph.storage import layout
 from omnigraph.storage.history import rows_until, tables_at
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks import REFS_LOCK, branch_lock_name
-from omnigraph.storage.manifest import Head
+from omnigraph.storage.manifest import Head, open_manifest, read_head
 from omnigraph.storage.records import Commit, TableVersion
 from omnigraph.storage.snapshot import BranchNotFoundError, Heads, snapshot_of
 from omnigraph.storage.tables.commit import commit_staged
 from omnigraph.storage.tables.compact import fragment_rows
-from omnigraph.storage.tables.failures import SnapshotExpiredError
+from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError
 from omnigraph.storage.tables.fork import (
     BranchRef,
     create_fork,
     delete_branch,
+    find_branch,
     fork_files,
     has_files,
     list_branches,
 )
 from omnigraph.storage.tables.stage import stage_refold
+
+log = logging.getLogger(__name__)
 
 AFTER_CREATE = register("branch_create.after_ref", "the branch exists; its files are not synced")
 AFTER_ORIGIN = register(
@@ -72,6 +77,46 @@ def list_infos(kernel: Kernel) -> list[BranchInfo]:
     return infos
 
 
+def settle_branches(kernel: Kernel) -> None:
+    """Finish or undo branches whose creation was cut off before it was acknowledged.
+
+    A power cut may keep a branch's name and lose its content, or the other way round.
+    """
+    if not kernel.objects.list(layout.BRANCH_INTENTS):
+        return
+    with kernel.locks.try_hold(REFS_LOCK, "recovery") as lock:
+        if lock is None:
+            return  # somebody is creating one right now
+        for info in kernel.objects.list(layout.BRANCH_INTENTS):
+            name = layout.branch_of_ref(info.name)
+            if _is_whole(kernel, name):
+                first = kernel.tables.version_numbers(layout.MANIFEST, name)[0]
+                kernel.objects.sync_named(fork_files(layout.MANIFEST, name, first))
+            else:
+                delete_branch(kernel.tables, layout.MANIFEST, name)
+                log.warning("removed the half-made branch '%s'; it was never acknowledged", name)
+            kernel.objects.delete(info.name)
+
+
+def _is_whole(kernel: Kernel, name: str) -> bool:
+    try:
+        if find_branch(kernel.objects, layout.MANIFEST, name) is None:
+            return False
+        read_head(open_manifest(kernel, BranchName(name)), BranchName(name))
+    except (DamagedError, SnapshotExpiredError):
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _announced(kernel: Kernel, name: BranchName) -> Iterator[None]:
+    """Keep a note for as long as a branch exists without being durable."""
+    intent = layout.branch_intent(name)
+    kernel.objects.put(intent, b"")
+    yield
+    kernel.objects.delete(intent)
+
+
 def create_branch(kernel: Kernel, heads: Heads, name: BranchName, source: BranchName) -> Head:
     """Create a branch that starts as what `source` is now.
 
@@ -84,9 +129,10 @@ def create_branch(kernel: Kernel, heads: Heads, name: BranchName, source: Branch
         head = heads.current(source)
         if has_files(kernel.objects, layout.MANIFEST, name):
             delete_branch(kernel.tables, layout.MANIFEST, name)  # left by a crash, without a ref
-        create_fork(kernel.tables, head.handle, name)
-        failpoint(AFTER_CREATE)
-        kernel.objects.sync_named(fork_files(layout.MANIFEST, name, head.manifest_version))
+        with _announced(kernel, name):
+            create_fork(kernel.tables, head.handle, name)
+            failpoint(AFTER_CREATE)
+            kernel.objects.sync_named(fork_files(layout.MANIFEST, name, head.manifest_version))
     heads.forget(name)
     return heads.current(name)
 
@@ -119,9 +165,10 @@ def create_branch_at(
         past = commit_staged(kernel.tables, staged, remember=False)
         files += [*staged.files, layout.version_file(layout.MANIFEST, origin, past.version)]
         kernel.objects.sync_named(files)
-        create_fork(kernel.tables, past, name)
-        failpoint(AFTER_CREATE)
-        kernel.objects.sync_named(fork_files(layout.MANIFEST, name, past.version))
+        with _announced(kernel, name):
+            create_fork(kernel.tables, past, name)
+            failpoint(AFTER_CREATE)
+            kernel.objects.sync_named(fork_files(layout.MANIFEST, name, past.version))
     heads.forget(name)
     return heads.current(name)
 

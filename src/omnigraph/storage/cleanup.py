@@ -23,7 +23,15 @@ from omnigraph.storage.pins import drop_expired_pins, live_pins
 from omnigraph.storage.sidecar import list_sidecars
 from omnigraph.storage.snapshot import Heads
 from omnigraph.storage.tables.compact import referenced_files, remove_versions
-from omnigraph.storage.tables.fork import BranchRef, delete_branch, list_branches, retire_fork
+from omnigraph.storage.tables.failures import DamagedError
+from omnigraph.storage.tables.fork import (
+    BranchRef,
+    delete_branch,
+    list_branches,
+    retire_fork,
+    set_ref_aside,
+    torn_refs,
+)
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +94,8 @@ def cleanup(
         if not dry_run:
             drop_expired_pins(kernel.objects, kernel.clock)
         for location in sorted(_locations(kernel, heads)):
+            if not dry_run:
+                _heal_refs(kernel, heads, location)
             refs = list_branches(kernel.objects, location)
             needed = _needed(kernel, heads, {location: refs})
             for branch in (None, *sorted(refs)):
@@ -98,6 +108,20 @@ def cleanup(
             _drop_unused_origins(kernel)
             _drop_old_staging(kernel)
     return [stats for stats in done if stats.versions_removed or stats.bytes_removed]
+
+
+def _heal_refs(kernel: Kernel, heads: Heads, location: str) -> None:
+    """Set aside refs of forks that were cut off half made; one in use is a case for a human."""
+    for name in torn_refs(kernel.objects, location):
+        for branch in live_branches(kernel):
+            if any(
+                (table.location, table.branch) == (location, name)
+                for table in heads.current(branch).tables.values()
+            ):
+                raise DamagedError(
+                    f"the ref of {location} '{name}' is torn, and '{branch}' uses it"
+                )
+        set_ref_aside(kernel.objects, location, name)
 
 
 def clean_manifest(kernel: Kernel, branch: BranchName) -> int:

@@ -32,7 +32,6 @@ from omnigraph.storage.manifest import (
     read_head,
     rows_of,
 )
-from omnigraph.storage.projections import PROJECTIONS
 from omnigraph.storage.publish import digest, sync_versions
 from omnigraph.storage.records import Changes, Commit, TableVersion
 from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError
@@ -117,9 +116,6 @@ def _write_graph(kernel: Kernel, tables: Sequence[TableSpec], files: Mapping[str
     kernel.objects.sync_named(info.name for info in written)
     sync_versions(kernel, [manifest])
     failpoint(AFTER_MANIFEST)
-    for projection in PROJECTIONS:
-        if projection.created_at_init:
-            kernel.objects.delete_prefix(projection.location)
     kernel.objects.delete(layout.INIT_INTENT)
 
 

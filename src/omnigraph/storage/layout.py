@@ -25,6 +25,7 @@ LOCKS_DIR = "__locks"
 PINS_DIR = "__pins"
 STAGING_DIR = "__staging"
 INIT_INTENT = f"{STAGING_DIR}/init"
+BRANCH_INTENTS = f"{STAGING_DIR}/branches"
 
 VERSIONS_DIR = "_versions"
 DATA_DIR = "data"
@@ -83,6 +84,11 @@ def branch_ref(location: str, branch: str) -> str:
 def branch_of_ref(ref_name: str) -> str:
     """Return the branch that a Lance ref object stands for."""
     return unquote(ref_name.rpartition("/")[2].removesuffix(".json"))
+
+
+def branch_intent(branch: str) -> str:
+    """Return the note that a branch is being created and may not be durable yet."""
+    return f"{BRANCH_INTENTS}/{quote(branch, safe='')}.json"
 
 
 def retired_marker(location: str, branch: str) -> str:

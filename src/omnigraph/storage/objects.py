@@ -12,6 +12,7 @@ import contextlib
 import itertools
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ from omnigraph.storage.counters import Counters
 from omnigraph.storage.options import StorageOptions
 
 _TEMP_MARK = "#"
+_COMPANIONS = 1  # Lance keeps a hint file beside the first version of a dataset
 _temp_numbers = itertools.count()
 
 
@@ -157,24 +159,32 @@ class Objects:
 
     def sync_named(self, names: Iterable[str]) -> None:
         """Force files to the disk, then the directories that name them."""
-        listed = list(names)
-        self.sync_files(listed)
-        self.sync_dirs(dict.fromkeys(map(_folder, listed)))
-
-    def sync_dirs(self, names: Iterable[str]) -> None:
-        """Force directory entries to the disk.
-
-        The first time this process meets a directory it may be new, so its parents are synced
-        with it; after that they are known to name it.
-        """
         if not self._syncs:
             return
+        listed = list(dict.fromkeys(names))
+        self.sync_files(listed)
+        self._sync_folders(Counter(map(_folder, listed)))
+
+    def sync_dirs(self, names: Iterable[str]) -> None:
+        """Force directory entries to the disk."""
+        if self._syncs:
+            self._sync_folders(Counter(names))
+
+    def _sync_folders(self, own: Counter[str]) -> None:
+        """Sync directories, and above each new one its parent, which names it.
+
+        A directory that holds little more than what was just written may be new. One that this
+        process has met, or that holds older entries, was synced together with its parents.
+        """
         due: dict[str, None] = {}
-        for name in names:
+        for folder, written in own.items():
+            name, entries = folder, written
             due[name] = None
             while name and name not in self._settled:
                 self._settled.add(name)
-                name = _folder(name)
+                if len(list(self.path(name).iterdir())) > entries + _COMPANIONS:
+                    break
+                name, entries = _folder(name), 1
                 due[name] = None
         for name in due:
             with _naming("sync", name or "/"):

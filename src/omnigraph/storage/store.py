@@ -21,6 +21,7 @@ from omnigraph.storage.branches import (
     create_branch_at,
     list_infos,
     remove_branch,
+    settle_branches,
 )
 from omnigraph.storage.cleanup import CleanupPolicy, CleanupStats, cleanup
 from omnigraph.storage.counters import Counters
@@ -294,7 +295,9 @@ def init_store(
     """
     kernel = build_kernel(parse_uri(uri), options, clock)
     create_graph(kernel, tables, files)
-    return GraphStore(kernel, read_only=False)
+    store = GraphStore(kernel, read_only=False)
+    reconcile(kernel, store._heads.current(layout.MAIN))
+    return store
 
 
 def open_store(
@@ -312,6 +315,8 @@ def open_store(
     kernel = build_kernel(parse_uri(uri), options, clock)
     store = GraphStore(kernel, read_only=read_only)
     manifest = _open_main(kernel, store._heads, read_only=read_only)
+    if not read_only:
+        settle_branches(kernel)
     check_root(kernel, manifest)
     if not read_only:
         if needs_upgrade(manifest):

@@ -104,7 +104,7 @@ def _check_tables(kernel: Kernel, head: Head) -> Iterator[Finding]:
     for table in head.tables.values():
         subject = f"{table.key} on '{head.branch}'"
         try:
-            handle = kernel.tables.reopen(table.location, table.branch, table.version)
+            handle = kernel.tables.open_cold(table.location, table.branch, table.version)
             rows = handle.row_count
             check_dataset(handle)
         except _READ_ERRORS as error:

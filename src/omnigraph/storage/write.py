@@ -41,6 +41,7 @@ from omnigraph.storage.tables.stage import (
     stage,
 )
 
+BEFORE_FORK_SYNC = register("write.before_fork_sync", "a table has its fork; it is not durable")
 AFTER_FORK = register("write.after_fork", "a table has its fork; no manifest names it yet")
 AFTER_CREATE = register(
     "write.after_create_table", "a dataset was created; no manifest names it yet"
@@ -475,6 +476,7 @@ def _fork(session: WriteSession, entry: TableVersion) -> Handle:
         name = layout.fork_name(session.branch, fresh)
     base = kernel.tables.open(entry.location, entry.branch, entry.version)
     forked = create_fork(kernel.tables, base, name)
+    failpoint(BEFORE_FORK_SYNC)
     kernel.objects.sync_named(fork_files(entry.location, name, forked.version))
     failpoint(AFTER_FORK)
     return forked

@@ -7,6 +7,7 @@ removing the files. Callers hold the lock that makes this safe.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 import orjson
@@ -14,8 +15,10 @@ import orjson
 from omnigraph.base.failpoints import failpoint, register
 from omnigraph.storage import layout
 from omnigraph.storage.objects import Objects
-from omnigraph.storage.tables.failures import lance_errors
+from omnigraph.storage.tables.failures import DamagedError, lance_errors
 from omnigraph.storage.tables.handle import Handle, Tables
+
+log = logging.getLogger(__name__)
 
 BEFORE_RECLAIM = register(
     "fork.before_reclaim", "a fork name was marked as used up; its files still exist"
@@ -62,19 +65,51 @@ def find_branch(objects: Objects, location: str, name: str) -> BranchRef | None:
 
 
 def read_ref(objects: Objects, ref_name: str) -> BranchRef | None:
-    """Return what a ref object says, or None if it is gone."""
+    """Return what a ref object says, or None if it is gone.
+
+    Raises:
+        DamagedError: it is torn.
+    """
     data = objects.find(ref_name)
     if data is None:
         return None
-    content = orjson.loads(data)
-    mapping = content.get("identifier", {}).get("version_mapping") or [[0, ""]]
-    return BranchRef(
-        layout.branch_of_ref(ref_name),
-        content["parentBranch"],
-        int(content["parentVersion"]),
-        int(content["createAt"]),
-        str(mapping[-1][1]) or str(content["createAt"]),
-    )
+    try:
+        content = orjson.loads(data)
+        mapping = content.get("identifier", {}).get("version_mapping") or [[0, ""]]
+        return BranchRef(
+            layout.branch_of_ref(ref_name),
+            content["parentBranch"],
+            int(content["parentVersion"]),
+            int(content["createAt"]),
+            str(mapping[-1][1]) or str(content["createAt"]),
+        )
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedError(
+            f"'{ref_name}' cannot be read: {error}", hint="open the graph for writing to heal it"
+        ) from error
+
+
+def torn_refs(objects: Objects, location: str) -> list[str]:
+    """Return the branches whose refs a power cut tore.
+
+    Lance does not sync refs and cannot clean a dataset that has a torn one. A branch is
+    acknowledged only after its ref was synced, so these never were.
+    """
+    torn = []
+    for info in objects.list(f"{location}/{layout.REFS_DIR}"):
+        if info.name.endswith(".json"):
+            try:
+                read_ref(objects, info.name)
+            except DamagedError:
+                torn.append(layout.branch_of_ref(info.name))
+    return torn
+
+
+def set_ref_aside(objects: Objects, location: str, name: str) -> None:
+    """Take a torn ref out of Lance's sight; the branch is then one without a ref."""
+    ref = layout.branch_ref(location, name)
+    objects.rename(ref, f"{ref}.torn")
+    log.warning("set aside the torn ref '%s'; it was never acknowledged", ref)
 
 
 def name_is_free(objects: Objects, location: str, name: str) -> bool:

@@ -20,6 +20,7 @@ from omnigraph.storage.objects import Objects
 from omnigraph.storage.tables.failures import lance_errors
 
 if TYPE_CHECKING:
+    from lance import Session  # type: ignore[attr-defined]  # public, but not in __all__
     from lance.dataset import Transaction
 
     from omnigraph.storage.options import StorageOptions
@@ -67,7 +68,7 @@ class Tables:
         self.objects = objects
         self.max_rows_per_file = options.max_rows_per_file
         self._storage_options = None if objects.root.is_local else options.s3.as_lance()
-        self._session = lance.Session()  # type: ignore[attr-defined]  # public, but not in __all__
+        self._session = _new_session()
         self._lock = threading.Lock()
         self._handles: OrderedDict[tuple[str, str | None, int], Handle] = OrderedDict()
 
@@ -91,6 +92,10 @@ class Tables:
     def reopen(self, location: str, branch: str | None, version: int) -> Handle:
         """Open past our own map, for datasets whose branch names may be used again."""
         return self._open(location, branch, version)
+
+    def open_cold(self, location: str, branch: str | None, version: int) -> Handle:
+        """Open past every cache, also Lance's own, to see what is really stored."""
+        return self._open(location, branch, version, session=_new_session())
 
     def next_exists(self, location: str, branch: str | None, version: int) -> bool:
         """Whether a version after `version` was committed: one existence test, flat in history."""
@@ -145,16 +150,26 @@ class Tables:
         with self._lock:
             self._handles.clear()
 
-    def _open(self, location: str, branch: str | None, version: int | None) -> Handle:
+    def _open(
+        self,
+        location: str,
+        branch: str | None,
+        version: int | None,
+        session: Session | None = None,
+    ) -> Handle:
         uri = self.objects.root.join(layout.lineage(location, branch))
         with lance_errors(f"opening {location}" + (f" version {version}" if version else "")):
             dataset = lance.dataset(
                 uri,
                 version=version,
                 storage_options=self._storage_options,
-                session=self._session,
+                session=session or self._session,
             )
         return Handle(location, branch, int(dataset.version), dataset)
+
+
+def _new_session() -> Session:
+    return lance.Session()  # type: ignore[attr-defined]  # public, but not in __all__
 
 
 def operation_name(transaction: Transaction | None) -> str:
@@ -163,7 +178,11 @@ def operation_name(transaction: Transaction | None) -> str:
 
 
 def check_dataset(handle: Handle) -> None:
-    """Return if Lance finds the version consistent and every file of it can be found."""
+    """Return if Lance finds the version consistent and every data file can be read from.
+
+    One column is read: that opens every file and applies every deletion.
+    """
     with lance_errors(f"checking {handle}"):
         handle.dataset.validate()  # type: ignore[no-untyped-call]  # pylance leaves it unannotated
-        handle.dataset.scanner(columns=[], with_row_address=True).to_table()
+        for _ in handle.dataset.scanner(columns=handle.dataset.schema.names[:1]).to_batches():
+            pass

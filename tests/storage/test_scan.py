@@ -1,0 +1,82 @@
+"""Reading one table at one version."""
+
+import pytest
+
+from omnigraph.errors import BadRequestError
+from omnigraph.storage.tables.predicate import Compare, equals
+from tests.support.storage_model import A, rows, write
+
+
+@pytest.fixture
+def reader(store):
+    write(store, {A: {f"k{i}": i for i in range(10)}})
+    write(store, {A: {"k3": 30, "new": 1}})
+    return store.snapshot().open(A)
+
+
+def test_columns_filters_and_limits(reader):
+    assert reader.scan(["v"], Compare("v", ">", 7)).to_pydict() == {"v": [8, 9, 30]}
+    assert reader.scan(["id"], limit=2).num_rows == 2
+    assert reader.scan(["id"], limit=2, offset=2)["id"].to_pylist() == ["k2", "k4"]
+    assert list(reader.scan([], with_row_id=True).column_names) == ["_rowid"]
+
+
+def test_counts_come_with_and_without_a_filter(reader):
+    assert (reader.count(), reader.count(equals("id", "k3"))) == (11, 1)
+
+
+@pytest.mark.parametrize("limit", [2_000, 1])
+def test_rows_by_key_are_the_same_by_list_and_by_scan(reader, monkeypatch, limit):
+    monkeypatch.setattr("omnigraph.storage.tables.scan.IN_LIST_LIMIT", limit)
+    found = reader.by_ids(["k3", "k9", "nobody"], ["v"])
+    assert found.to_pydict() == {"v": [9, 30]}
+    whole = reader.by_ids(["k3", "k9"], with_row_id=True)
+    assert whole.column_names == ["id", "v", "_rowid"]
+
+
+def test_rows_by_stable_row_id_survive_an_update(reader):
+    ids = reader.by_ids(["k3"], ["id"], with_row_id=True)["_rowid"].to_pylist()
+    assert ids == [3]
+    assert reader.take_row_ids([3, 0], ["id", "v"]).to_pydict() == {
+        "id": ["k3", "k0"],
+        "v": [30, 0],
+    }
+
+
+def test_rows_by_position(reader):
+    assert reader.take_positions([0, 10], ["id"])["id"].to_pylist() == ["k0", "new"]
+
+
+def test_batches_hold_all_rows(reader):
+    batches = list(reader.batches(["id"], batch_size=4))
+    assert sum(len(batch) for batch in batches) == 11
+
+
+def test_a_delta_tells_inserts_updates_and_deletes(store, reader):
+    session = store.begin()
+    session.upsert(A, rows({"k1": 10, "fresh": 1}))
+    session.delete(A, ["k0"])
+    session.commit()
+    newer = store.snapshot().open(A)
+    change = newer.delta(reader.version)
+    assert change.inserted["id"].to_pylist() == ["fresh"]
+    assert change.updated["id"].to_pylist() == ["k1"]
+    assert change.deleted_row_ids.to_pylist() == [0]
+    assert not newer.has_rewrites_since(reader.version)
+    with pytest.raises(BadRequestError, match="newer"):
+        reader.delta(newer.version)
+
+
+def test_an_overwrite_or_restore_makes_a_delta_untrustworthy(store, reader):
+    session = store.begin()
+    session.overwrite(A, rows({"z": 1}))
+    session.commit()
+    assert store.snapshot().open(A).has_rewrites_since(reader.version)
+
+
+def test_compaction_leaves_an_empty_delta(store, reader):
+    store.optimize()
+    newer = store.snapshot().open(A)
+    change = newer.delta(reader.version)
+    assert (len(change.inserted), len(change.updated), len(change.deleted_row_ids)) == (0, 0, 0)
+    assert not newer.has_rewrites_since(reader.version)

@@ -1,0 +1,91 @@
+"""`verify` finds what is broken and says nothing of what is not."""
+
+import lance
+import pytest
+
+from omnigraph.storage import layout
+from omnigraph.storage.manifest import HEAD, SCHEMA, head_row, rows_of
+from tests.support.operations import interrupted
+from tests.support.storage_model import A, B, rows, write
+
+
+def kinds(store):
+    return {finding.kind for finding in store.verify() if not finding.harmless}
+
+
+@pytest.fixture
+def graph(store):
+    write(store, {A: {"a": 1}, B: {"b": 1}})
+    store.branches.create("side")
+    write(store, {A: {"s": 1}}, "side")
+    write(store, {A: {"m": 1}})
+    assert kinds(store) == set()
+    return store
+
+
+def data_files(root, store, key):
+    return sorted((root / store.snapshot().table(key).location / "data").iterdir())
+
+
+def test_a_missing_data_file_is_found(graph, root):
+    for path in data_files(root, graph, B):
+        path.unlink()
+    graph.kernel.tables.close()
+    assert "unreadable_table" in kinds(graph)
+
+
+def test_a_missing_version_is_found(graph, root):
+    table = graph.snapshot().table(A)
+    (root / layout.version_file(table.location, None, table.version)).unlink()
+    assert "unreadable_table" in kinds(graph)
+
+
+def test_a_second_head_row_is_found(graph, root):
+    head = graph._heads.current("main")
+    lance.write_dataset(
+        rows_of([head_row(head)]), str(root / layout.MANIFEST), mode="append", schema=SCHEMA
+    )
+    assert "head_rows" in kinds(graph)
+
+
+def test_a_snapshot_that_history_does_not_explain_is_found(graph, root):
+    manifest = lance.dataset(str(root / layout.MANIFEST))
+    manifest.delete(f"object_type = 'table_version' and table_key = '{A}' and table_version = 3")
+    assert HEAD in manifest.to_table()["object_id"].to_pylist()
+    assert "snapshot_differs_from_history" in kinds(graph)
+
+
+def test_a_gap_in_the_line_is_found(graph, root):
+    lance.dataset(str(root / layout.MANIFEST)).delete(
+        "object_type = 'graph_commit' and table_version = 1"
+    )
+    assert "broken_line" in kinds(graph)
+
+
+def test_drift_is_found(graph, root):
+    location = graph.snapshot().table(B).location
+    lance.write_dataset(rows({"foreign": 1}), str(root / location), mode="append")
+    assert kinds(graph) == {"drift"}
+
+
+def test_an_edited_contract_file_is_found(graph, root):
+    (root / "_schema.pg").write_bytes(b"edited")
+    assert kinds(graph) == {"file_differs"}
+
+
+def test_pending_work_is_told_but_harmless(graph):
+    session = graph.begin()
+    session.append(A, rows({"x": 1}))
+    with interrupted("publish.after_sidecar=raise"):
+        session.commit()
+    told = {finding.kind for finding in graph.verify()}
+    assert "pending_sidecar" in told
+    assert kinds(graph) == set()
+    (graph.kernel.objects.path(layout.RECOVERY_DIR) / "x.json").write_bytes(b"{")
+    assert "unreadable_sidecar" in kinds(graph)
+
+
+def test_forks_left_by_a_deleted_branch_are_told_but_harmless(graph):
+    graph.branches.delete("side")
+    assert "unreferenced_fork" in {finding.kind for finding in graph.verify()}
+    assert kinds(graph) == set()
