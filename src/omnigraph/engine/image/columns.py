@@ -110,10 +110,30 @@ def take(values: pa.Array, positions: Ints) -> pa.Array:
 
 
 def dense_ranks(values: pa.Array) -> Ints:
-    """Return integers from 1 that sort like the values; equal values share one, null is lowest."""
+    """Return integers from 1 that sort like the values; equal values share one, null is lowest.
+
+    NaN comes between null and the numbers; lists and vectors compare item by item.
+    """
+    if pa.types.is_nested(values.type):
+        return _list_ranks(values)
     if pa.types.is_date64(values.type):
         values = values.view(pa.int64())
     elif pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
     found = pc.rank(values, sort_keys=[("", "ascending", "at_start")], tiebreaker="dense")
     return np.asarray(found.to_numpy()).astype(np.int64)
+
+
+def _list_ranks(values: pa.Array) -> Ints:
+    """Rank the items of all lists together, then the lists as tuples of those ranks."""
+    items = dense_ranks(values.flatten()).tolist()
+    lengths = pc.list_value_length(values).to_pylist()
+    keys: list[tuple[int, ...] | None] = []
+    start = 0
+    for length in lengths:
+        end = start + (length or 0)
+        keys.append(None if length is None else tuple(items[start:end]))
+        start = end
+    known = sorted({key for key in keys if key is not None})
+    place = {key: rank for rank, key in enumerate(known, start=2)}
+    return np.asarray([1 if key is None else place[key] for key in keys], np.int64)

@@ -6,6 +6,7 @@ only, so a score is a function of the data and never of files, indexes or delete
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,7 +88,7 @@ def bm25(postings: Postings, terms: tuple[str, ...], live: Mask | None = None) -
                 docs, counts = docs[kept], counts[kept]
             if not len(docs):
                 continue
-            idf = np.log(1.0 + (total - len(docs) + 0.5) / (len(docs) + 0.5))
+            idf = math.log(1.0 + (total - len(docs) + 0.5) / (len(docs) + 0.5))
             norm = K1 * (1.0 - B + B * postings.lengths[docs] / average)
             rows_of.append(docs)
             parts.append(idf * counts * (K1 + 1.0) / (counts + norm))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import assert_never
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.compiler.query.ast import AggregateFn
 from omnigraph.compiler.query.typed import Aggregate, Prop, Scalarish
-from omnigraph.engine.image.arrays import Ints
+from omnigraph.engine.image.arrays import Floats, Ints
 from omnigraph.engine.read.context import ReadContext
-from omnigraph.engine.read.evaluate import arrow_type, values
+from omnigraph.engine.read.evaluate import values
 from omnigraph.engine.read.order import ranks
 from omnigraph.engine.read.rows import Rows
 
@@ -68,13 +68,44 @@ def aggregate(expr: Aggregate, groups: Ints, count: int, rows: Rows, ctx: ReadCo
 
 
 def _total(column: pa.Array, groups: Ints, count: int, *, mean: bool) -> pa.Array:
-    numbers = column.cast(pa.float64(), safe=False).to_numpy()
     sizes = np.bincount(groups, minlength=count)
-    totals = np.bincount(groups, weights=numbers, minlength=count)
+    totals = _sums(column, groups, sizes)
     empty = sizes == 0
     if mean:
         totals = np.divide(totals, sizes, out=np.zeros(count), where=~empty)
     return pa.array(totals, pa.float64(), mask=empty)
+
+
+_EXACT = 2.0**53
+"""Whole doubles add up without rounding as long as they stay below this."""
+
+
+def _sums(column: pa.Array, groups: Ints, sizes: Ints) -> Floats:
+    """Return the sum of each group, rounded once: the order of rows must not show in it."""
+    numbers = column.to_numpy(zero_copy_only=False)
+    doubles = numbers.astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        exact = np.abs(doubles).sum() < _EXACT and bool((doubles == np.rint(doubles)).all())
+    if exact:
+        return np.asarray(np.bincount(groups, weights=doubles, minlength=len(sizes)), np.float64)
+    values = numbers[np.argsort(groups, kind="stable")].tolist()
+    ends = np.cumsum(sizes)
+    add = _add_whole if pa.types.is_integer(column.type) else _add
+    spans = zip((ends - sizes).tolist(), ends.tolist(), strict=True)
+    return np.asarray([add(values[start:end]) for start, end in spans], np.float64)
+
+
+def _add_whole(values: list[int]) -> float:
+    return float(sum(values))
+
+
+def _add(values: list[float]) -> float:
+    try:
+        return math.fsum(values)
+    except OverflowError:  # a partial sum left the range; the whole one may not
+        return math.fsum(value * 2.0**-64 for value in values) * 2.0**64
+    except ValueError:  # both infinities
+        return math.nan
 
 
 def _extreme(column: pa.Array, groups: Ints, count: int, *, largest: bool) -> pa.Array:
@@ -88,13 +119,3 @@ def _extreme(column: pa.Array, groups: Ints, count: int, *, largest: bool) -> pa
         at = np.full(count, -1)
         at[ordered[picks]] = order[picks]
     return column.take(pa.array(at, mask=at < 0))
-
-
-def result_type(expr: Aggregate) -> pa.DataType:
-    """Return the Arrow type of an aggregate column."""
-    return arrow_type(expr.type)
-
-
-def cast_to(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return the column in the declared type; a no-op for all but empty extremes."""
-    return column if column.type == kind else pc.cast(column, kind)

@@ -64,7 +64,8 @@ def compare_value(column: pa.Array, op: CompareOp, value: Value) -> Mask:
             pass
     if pa.types.is_integer(column.type):
         return _integers_with_number(column, op, value)
-    # A double narrows to single precision here, as the stored values did.
+    if pa.types.is_floating(column.type):
+        return _floats_with_number(column, op, value)
     return mask_of(_KERNELS[op](column, pa.scalar(value, column.type)))
 
 
@@ -116,6 +117,9 @@ def _fit(value: Any, kind: pa.DataType) -> Any:  # noqa: ANN401 - any literal va
     """Return the value as the column's type would hold it, or None if it cannot equal any."""
     if value is None:
         return None
+    if pa.types.is_floating(kind):
+        exact = isinstance(value, float) or int(_nearest_float(value, kind)) == value
+        return float(value) if exact else None
     if not pa.types.is_integer(kind):
         return value
     if isinstance(value, float):
@@ -152,6 +156,29 @@ def _integers_with_number(column: pa.Array, op: CompareOp, value: Any) -> Mask: 
     if op is CompareOp.EQ:
         always = False
     return np.asarray(valid) if always else np.zeros(len(column), dtype=bool)
+
+
+def _nearest_float(value: float, kind: pa.DataType) -> float:
+    with np.errstate(over="ignore"):
+        return float(kind.to_pandas_dtype()(value))
+
+
+def _floats_with_number(column: pa.Array, op: CompareOp, value: Any) -> Mask:  # noqa: ANN401
+    """Compare floats with a number: a double narrows as stored ones did, an integer is exact."""
+    near = _nearest_float(value, column.type)
+    if isinstance(value, int) and int(near) != value:
+        # No stored number lies between the integer and the float nearest to it.
+        above = int(near) > value
+        match op:
+            case CompareOp.EQ:
+                return np.zeros(len(column), dtype=bool)
+            case CompareOp.NE:
+                return np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+            case CompareOp.LT | CompareOp.LE:
+                op = CompareOp.LT if above else CompareOp.LE
+            case _:
+                op = CompareOp.GE if above else CompareOp.GT
+    return mask_of(_KERNELS[op](column, pa.scalar(near, column.type)))
 
 
 def _integers_with_floats(ints: pa.Array, op: CompareOp, floats: pa.Array) -> Mask:

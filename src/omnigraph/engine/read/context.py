@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
-from omnigraph.compiler.query.typed import Direction
+from omnigraph.compiler.query.typed import Direction, Rrf
+from omnigraph.engine.image.arrays import Floats, Ints
 from omnigraph.engine.image.postings import Postings
 from omnigraph.engine.image.table import TableImage
 from omnigraph.engine.image.vectors import Vectors
@@ -82,13 +83,27 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
+class Ranked:
+    """Nodes with their score and a key that sorts the best first; equal keys are ties."""
+
+    positions: Ints
+    scores: Floats
+    keys: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class ReadContext:
-    """One run of one query. `types` tells the table behind every variable: name, and if edge."""
+    """One run of one query.
+
+    `types` tells the table behind every variable: name, and if edge. `fused` are the fused scores
+    of the whole match, known once it is complete.
+    """
 
     images: Images
     params: Mapping[str, Any]
     types: Mapping[str, tuple[str, bool]]
     budget: Budget
+    fused: dict[Rrf, Ranked] = field(default_factory=dict)
 
     def image(self, var: str) -> TableImage:
         """Return the image a variable's positions point into."""

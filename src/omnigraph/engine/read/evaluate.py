@@ -31,7 +31,7 @@ from omnigraph.engine.image.postings import Postings, bm25, matching_any, simila
 from omnigraph.engine.read.compare import FLIPPED, compare_columns, compare_value
 from omnigraph.engine.read.context import ReadContext
 from omnigraph.engine.read.rows import Rows
-from omnigraph.errors import InternalError
+from omnigraph.errors import BadRequestError
 
 DEFAULT_MAX_EDITS = 2
 
@@ -75,6 +75,8 @@ def _compare(predicate: Compare, rows: Rows, ctx: ReadContext) -> Mask:
             return np.full(rows.size, bool(one[0]))
         return compare_value(values(left, rows, ctx), op, constant(right, ctx))
     if isinstance(left, Constant):
+        if op is CompareOp.CONTAINS and left.type.is_list:
+            return compare_value(values(right, rows, ctx), CompareOp.IN, constant(left, ctx))
         if op in FLIPPED:
             return compare_value(values(right, rows, ctx), FLIPPED[op], constant(left, ctx))
         return compare_columns(_repeat(left, rows.size, ctx), op, values(right, rows, ctx))
@@ -104,7 +106,7 @@ def values(expr: Scalarish, rows: Rows, ctx: ReadContext) -> pa.Array:
         case Bm25():
             return pa.array(bm25_scores(expr, rows.at[expr.var], ctx))
         case Rrf():
-            raise InternalError("a fused score has no value outside its ranking")
+            return _fused(expr, rows, ctx)
         case _:
             assert_never(expr)
 
@@ -152,9 +154,22 @@ def text_mask(match: TextMatch, rows: Rows, ctx: ReadContext) -> Mask:
     postings = _postings(match.target, ctx)
     terms = analyze(query)
     if match.fn is TextFn.FUZZY:
-        edits = DEFAULT_MAX_EDITS if match.max_edits is None else constant(match.max_edits, ctx)
+        edits = _max_edits(match, ctx)
         terms = tuple(near for term in terms for near in similar_terms(postings, term, edits))
     return np.asarray(matching_any(postings, terms)[rows.at[match.target.var]])
+
+
+def _max_edits(match: TextMatch, ctx: ReadContext) -> int:
+    if match.max_edits is None:
+        return DEFAULT_MAX_EDITS
+    edits = constant(match.max_edits, ctx)
+    if edits is None or edits < 0:
+        shown = "null" if edits is None else edits
+        raise BadRequestError(
+            f"fuzzy: max_edits must be 0 or more, got {shown}",
+            hint=f"{DEFAULT_MAX_EDITS} is the default",
+        )
+    return int(edits)
 
 
 def bm25_scores(score: Bm25, positions: Ints, ctx: ReadContext) -> Floats:
@@ -194,3 +209,12 @@ def distances(score: Nearest, positions: Ints, ctx: ReadContext) -> Floats:
 def _distances(score: Nearest, rows: Rows, ctx: ReadContext) -> pa.Array:
     found = distances(score, rows.at[score.var], ctx)
     return pa.array(found, mask=np.isnan(found))
+
+
+def _fused(score: Rrf, rows: Rows, ctx: ReadContext) -> pa.Array:
+    """Return the fused score of every row; null where neither arm knows the node."""
+    ranked, positions = ctx.fused[score], rows.at[score.var]
+    if not len(ranked.positions):
+        return pa.nulls(len(positions), pa.float64())
+    at = np.minimum(np.searchsorted(ranked.positions, positions), len(ranked.positions) - 1)
+    return pa.array(ranked.scores[at], mask=ranked.positions[at] != positions)

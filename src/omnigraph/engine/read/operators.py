@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import assert_never
 
 import numpy as np
@@ -28,6 +29,22 @@ def run_ops(ops: Sequence[Op], rows: Rows, ctx: ReadContext) -> Rows:
         rows = run_op(op, rows, ctx)
         ctx.budget.check(type(op).__name__, rows.size)
     return rows
+
+
+def variable_types(ops: Sequence[Op]) -> dict[str, tuple[str, bool]]:
+    """Return the table behind every variable operators bind: its name, and whether it is an edge.
+
+    What an anti-join binds stays inside it.
+    """
+    types: dict[str, tuple[str, bool]] = {}
+    for op in ops:
+        if isinstance(op, NodeScan):
+            types[op.var] = (op.type_name, False)
+        elif isinstance(op, Expand):
+            types[op.dst] = (op.dst_type, False)
+            if op.edge_var is not None:
+                types[op.edge_var] = (op.edge, True)
+    return types
 
 
 def run_op(op: Op, rows: Rows, ctx: ReadContext) -> Rows:
@@ -188,7 +205,9 @@ def anti_join(op: AntiJoin, rows: Rows, ctx: ReadContext) -> Rows:
     tag = _TAG
     while tag in rows.at:
         tag = "~" + tag
-    inner = run_ops(op.inner, rows.bind(tag, np.arange(rows.size)), ctx)
+    # Two negations may use one name for different things, so a name means what it does here.
+    inside = replace(ctx, types={**ctx.types, **variable_types(op.inner)})
+    inner = run_ops(op.inner, rows.bind(tag, np.arange(rows.size)), inside)
     keep = np.ones(rows.size, dtype=bool)
     keep[inner.at[tag]] = False
     return rows.keep(keep)

@@ -7,27 +7,17 @@ term, fusion either arm), never a plan.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
 import pyarrow as pa
 
 from omnigraph.compiler.query.typed import Bm25, Nearest, Rrf, Score
-from omnigraph.engine.image.arrays import Floats, Ints
-from omnigraph.engine.read.context import ReadContext
+from omnigraph.engine.image.arrays import Ints
+from omnigraph.engine.read.context import Ranked, ReadContext
 from omnigraph.engine.read.evaluate import bm25_scores, constant, distances, query_vector
 from omnigraph.engine.read.order import ranks
 from omnigraph.errors import BadRequestError
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """Nodes with their score and a key that sorts the best first; equal keys are ties."""
-
-    positions: Ints
-    scores: Floats
-    keys: Floats
 
 
 def rank_nodes(score: Score, nodes: Ints, wanted: int | None, ctx: ReadContext) -> Ranked:

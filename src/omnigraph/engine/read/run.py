@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from omnigraph.compiler.compile import BoundQuery
-from omnigraph.compiler.ir.ops import Expand, NodeScan, ReadIr, iter_ops
+from omnigraph.compiler.ir.ops import Ranking, ReadIr
 from omnigraph.compiler.query.typed import Aggregate, Column, Expr, Rrf
 from omnigraph.engine.image.arrays import Ints
 from omnigraph.engine.read.aggregate import aggregate, group
 from omnigraph.engine.read.context import Budget, Images, ReadContext
 from omnigraph.engine.read.evaluate import arrow_type, values
-from omnigraph.engine.read.operators import run_ops
+from omnigraph.engine.read.operators import run_ops, variable_types
 from omnigraph.engine.read.order import by_ids, ranks, sorted_rows
 from omnigraph.engine.read.rank import rank_nodes
 from omnigraph.engine.read.rows import ONE_EMPTY_ROW, Rows
@@ -33,19 +33,21 @@ def run_read(
         bound: checked parameter values, limit and offset.
         budget: limits of this run.
     """
-    ctx = ReadContext(images, bound.params, variable_types(ir), budget or Budget())
+    ctx = ReadContext(images, bound.params, variable_types(ir.ops), budget or Budget())
     rows = run_ops(ir.ops, ONE_EMPTY_ROW, ctx)
     window = Window(bound.offset, bound.limit)
+    for score in _fusions(ir):
+        ctx.fused[score] = rank_nodes(score, np.unique(rows.at[score.var]), window.end, ctx)
     if ir.is_aggregate:
         return _aggregated(ir, rows, window, ctx)
-    if ir.distinct:
-        return _distinct(ir, rows, window, ctx)
+    rank: list[Ints] = []
     if ir.ranking is not None:
-        return _ranked(ir, rows, window, ctx)
-    keys = [_sort_key(key.expr, key.descending, rows, ctx) for key in ir.order]
-    # With an order, ties go by the variables' names; without one, by their declaration.
-    ties = sorted(ir.variables) if ir.order else ir.variables
-    order = sorted_rows([*keys, *by_ids(ties, rows, ctx)], rows.size)
+        rows, best = _members(ir.ranking, rows, window, ctx)
+        rank = [best]
+    keys = rank + [_sort_key(key.expr, key.descending, rows, ctx) for key in ir.order]
+    if ir.distinct:
+        return _distinct_table(_projected(ir, rows, ctx), keys, window)
+    order = sorted_rows([*keys, *by_ids(_tie_breakers(ir), rows, ctx)], rows.size)
     return _projected(ir, rows.take(window.of(order)), ctx)
 
 
@@ -66,56 +68,53 @@ class Window:
         return order[self.offset : self.end]
 
 
-def variable_types(ir: ReadIr) -> dict[str, tuple[str, bool]]:
-    """Return the table behind every variable of a query: its name, and whether it is an edge."""
-    types: dict[str, tuple[str, bool]] = {}
-    for op in iter_ops(ir.ops):
-        if isinstance(op, NodeScan):
-            types[op.var] = (op.type_name, False)
-        elif isinstance(op, Expand):
-            types[op.dst] = (op.dst_type, False)
-            if op.edge_var is not None:
-                types[op.edge_var] = (op.edge, True)
-    return types
-
-
 def _sort_key(expr: Expr, descending: bool, rows: Rows, ctx: ReadContext) -> Ints:
     assert not isinstance(expr, Aggregate), "aggregates are ordered after grouping"
     return ranks(values(expr, rows, ctx), descending=descending)
 
 
-def _ranked(ir: ReadIr, rows: Rows, window: Window, ctx: ReadContext) -> pa.Table:
-    assert ir.ranking is not None
-    score, var = ir.ranking.score, ir.ranking.score.var
-    nodes, node_of = np.unique(rows.at[var], return_inverse=True)
-    ranked = rank_nodes(score, nodes, window.end if ir.ranking.best_first else None, ctx)
-    sign = 1.0 if ir.ranking.best_first else -1.0
+def _fusions(ir: ReadIr) -> set[Rrf]:
+    """Return the fused scores a query speaks of: they are known only for the match as a whole."""
+    exprs: list[Expr | None] = [column.expr for column in ir.columns]
+    exprs += [key.expr for key in ir.order]
+    exprs += [expr.arg for expr in exprs if isinstance(expr, Aggregate)]
+    exprs += [] if ir.ranking is None else [ir.ranking.score]
+    return {expr for expr in exprs if isinstance(expr, Rrf)}
+
+
+def _members(ranking: Ranking, rows: Rows, window: Window, ctx: ReadContext) -> tuple[Rows, Ints]:
+    """Return the rows of the ranked nodes, and integers that sort them as the ranking asks."""
+    score = ranking.score
+    nodes, node_of = np.unique(rows.at[score.var], return_inverse=True)
+    ranked = ctx.fused[score] if isinstance(score, Rrf) else None
+    if ranked is None:
+        ranked = rank_nodes(score, nodes, window.end if ranking.best_first else None, ctx)
     key_of = np.full(len(nodes), np.nan)
-    at = np.searchsorted(nodes, ranked.positions)
-    key_of[at] = sign * ranked.keys
-    members = np.flatnonzero(~np.isnan(key_of[node_of]))
-    kept = rows.take(members)
-    best = np.unique(key_of[node_of][members], return_inverse=True)[1]
-    keys = [best, *(_sort_key(key.expr, key.descending, kept, ctx) for key in ir.order)]
-    ties = [var, *(name for name in sorted(ir.variables) if name != var)]
-    order = window.of(sorted_rows([*keys, *by_ids(ties, kept, ctx)], kept.size))
-    scores = dict(zip(ranked.positions.tolist(), ranked.scores.tolist(), strict=True))
-    return _projected(ir, kept.take(order), ctx, fused=scores)
+    key_of[np.searchsorted(nodes, ranked.positions)] = ranked.keys
+    keys = key_of[node_of]
+    members = np.flatnonzero(~np.isnan(keys))
+    keys = keys[members] if ranking.best_first else -keys[members]
+    return rows.take(members), np.unique(keys, return_inverse=True)[1]
 
 
-def _projected(
-    ir: ReadIr, rows: Rows, ctx: ReadContext, fused: Mapping[int, float] | None = None
-) -> pa.Table:
-    columns = []
+def _tie_breakers(ir: ReadIr) -> Sequence[str]:
+    """Return the variables whose ids settle ties.
+
+    Without an order, as they were declared; with one, by name; in a ranking its own node first,
+    so that the rows of one node stay together.
+    """
+    if ir.ranking is None:
+        return sorted(ir.variables) if ir.order else ir.variables
+    var = ir.ranking.score.var
+    return [var, *(name for name in sorted(ir.variables) if name != var)]
+
+
+def _projected(ir: ReadIr, rows: Rows, ctx: ReadContext) -> pa.Table:
+    arrays = []
     for column in ir.columns:
-        if isinstance(column.expr, Rrf):
-            # A fused score exists only in its ranking.
-            places = rows.at[column.expr.var].tolist()
-            columns.append(pa.array([(fused or {})[place] for place in places], pa.float64()))
-        else:
-            assert not isinstance(column.expr, Aggregate)
-            columns.append(values(column.expr, rows, ctx))
-    return _table(ir.columns, columns)
+        assert not isinstance(column.expr, Aggregate)
+        arrays.append(values(column.expr, rows, ctx))
+    return _table(ir.columns, arrays)
 
 
 def _table(columns: tuple[Column, ...], arrays: list[pa.Array]) -> pa.Table:
@@ -155,31 +154,30 @@ def _aggregated(ir: ReadIr, rows: Rows, window: Window, ctx: ReadContext) -> pa.
         sort_keys.append(ranks(array, descending=key.descending))
     if ir.distinct:
         return _distinct_table(table, sort_keys, window)
+    # Groups are numbered by their keys.
     order = sorted_rows([*sort_keys, np.arange(count)], count)
     return table.take(pa.array(window.of(order)))
 
 
-def _distinct(ir: ReadIr, rows: Rows, window: Window, ctx: ReadContext) -> pa.Table:
-    arrays = [values(column.expr, rows, ctx) for column in ir.columns]  # type: ignore[arg-type] # no aggregates here
-    table = _table(ir.columns, arrays)
-    keys = [_sort_key(key.expr, key.descending, rows, ctx) for key in ir.order]
-    return _distinct_table(table, keys, window)
-
-
 def _distinct_table(table: pa.Table, keys: list[Ints], window: Window) -> pa.Table:
-    """Keep the first of equal rows; order keys are projected, ties go by the columns."""
+    """Keep one of equal rows; they come by their keys, then by their columns."""
+    columns = [ranks(_one_array(column)) for column in table.columns]
     codes = np.zeros(table.num_rows, np.int64)
-    columns = [ranks(_comparable(column.combine_chunks())) for column in table.columns]
     for fresh in columns:
         width = int(fresh.max()) + 1 if len(fresh) else 1
         _, codes = np.unique(codes * width + fresh, return_inverse=True)
     _, first = np.unique(codes, return_index=True)
-    order = sorted_rows([key[first] for key in [*keys, *columns]], len(first))
+    best = [_least(key, codes, len(first)) for key in keys]
+    order = sorted_rows([*best, *(column[first] for column in columns)], len(first))
     return table.take(pa.array(first[window.of(order)]))
 
 
-def _comparable(column: pa.Array) -> pa.Array:
-    """Return lists and vectors as text, the only nested values a result can hold."""
-    if pa.types.is_nested(column.type):
-        return pa.array([None if one is None else repr(one) for one in column.to_pylist()])
-    return column
+def _least(key: Ints, codes: Ints, count: int) -> Ints:
+    """Return the least key among equal rows: they differ only in a fused rank."""
+    least = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(least, codes, key)
+    return least
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
