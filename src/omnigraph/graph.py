@@ -26,12 +26,16 @@ from omnigraph.compiler.ir.explain import explain_query
 from omnigraph.compiler.ir.ops import MutationIr, ReadIr
 from omnigraph.compiler.source import Source
 from omnigraph.compiler.syntax import decode
+from omnigraph.embedders.local import LocalEmbedder
 from omnigraph.engine.image.cache import ImageCache
 from omnigraph.engine.maintain import IndexReport, ensure_indexes
 from omnigraph.engine.read.context import Budget, Limits
 from omnigraph.engine.read.images import SnapshotImages
 from omnigraph.engine.read.run import run_read
+from omnigraph.engine.search.embedder import Embedder
+from omnigraph.engine.search.queries import with_vectors
 from omnigraph.engine.write.commit import Terms, commit_changes
+from omnigraph.engine.write.embed import fill_vectors
 from omnigraph.engine.write.mutate import run_mutation
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.result import MutationResult, QueryResult
@@ -59,6 +63,8 @@ class GraphOptions:
     limits: Limits = field(default_factory=Limits)
     """Limits of every query, unless the call brings its own."""
     clock: Clock = SYSTEM_CLOCK
+    embedder: Embedder | None = field(default_factory=LocalEmbedder)
+    """Turns text into vectors; None leaves `@embed` columns alone and refuses text in nearest."""
 
 
 class Graph:
@@ -130,6 +136,7 @@ class Graph:
         ir = _read_ir(compiled)
         bound = compiled.bind(params, now_ms=self._options.clock.now_us() // 1_000)
         budget = Budget(limits or self._options.limits, self._options.clock)
+        ir, bound = with_vectors(ir, bound, self._options.embedder, _pinned_spaces(catalog))
         table = run_read(ir, self._images_of(snapshot, catalog), bound, budget)
         self._cache.shrink()
         return QueryResult(table, compiled.name, snapshot.branch, snapshot.commit_id)
@@ -170,9 +177,10 @@ class Graph:
         mutated = run_mutation(ir, session.base, catalog, bound.params, self._new_id)
         if mutated.changes.is_empty and idempotency_key is None and if_head is None:
             return MutationResult(mutated.affected_nodes, mutated.affected_edges, None)
+        changes = fill_vectors(mutated.changes, catalog, self._options.embedder)
         nodes, edges = mutated.affected_nodes, mutated.affected_edges
         terms = Terms(if_head, idempotency_key, _request_hash(text, compiled.name, params))
-        commit, outcome = commit_changes(session, mutated.changes, catalog, terms, [nodes, edges])
+        commit, outcome = commit_changes(session, changes, catalog, terms, [nodes, edges])
         if outcome == "unchanged":
             return MutationResult(nodes, edges, None)
         if outcome == "replayed":
@@ -302,6 +310,16 @@ def _source(given: str | Path) -> Source:
         return decode(path.read_bytes(), str(path))
     except FileNotFoundError:
         raise NotFoundError(f"file '{path}' not found") from None
+
+
+def _pinned_spaces(catalog: Catalog) -> dict[str, str]:
+    """Return the model the schema pins per vector column, by `Type.property`."""
+    return {
+        f"{node.name}.{embed.target}": embed.model
+        for node in catalog.nodes.values()
+        for embed in node.embeds.values()
+        if embed.model is not None
+    }
 
 
 def _request_hash(text: Source, name: str, params: Mapping[str, Any] | None) -> str:

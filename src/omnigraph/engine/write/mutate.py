@@ -122,7 +122,12 @@ class _Run:
             at = rows.schema.get_field_index(name)
             filled = pa.concat_arrays([column([value], kind.properties[name].type)] * len(rows))
             rows = rows.set_column(at, rows.schema.field(at), filled)
-        self.draft.put(kind.table_key, rows, updates=True, generated_ids=False)
+        self.draft.put(
+            kind.table_key,
+            _without_stale_vectors(kind, rows, values),
+            updates=True,
+            generated_ids=False,
+        )
         if statement.is_edge:
             self.edges += len(rows)
         else:
@@ -196,6 +201,20 @@ class _Run:
         ]
         rows = pa.Table.from_arrays(arrays, schema=schema)
         self.draft.put(kind.table_key, rows, updates=False, generated_ids=generated_ids)
+
+
+def _without_stale_vectors(
+    kind: NodeType | EdgeType, rows: pa.Table, assigned: Mapping[str, Any]
+) -> pa.Table:
+    """Return the rows without vectors whose source text was just changed; they are made again."""
+    if isinstance(kind, EdgeType):
+        return rows
+    for embed in kind.embeds.values():
+        if embed.source in assigned and embed.target not in assigned:
+            at = rows.schema.get_field_index(embed.target)
+            field = rows.schema.field(at)
+            rows = rows.set_column(at, field.with_nullable(True), pa.nulls(len(rows), field.type))
+    return rows
 
 
 def _ids(rows: pa.Table) -> pa.Array:

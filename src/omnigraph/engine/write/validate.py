@@ -54,6 +54,8 @@ def validate(changes: ChangeSet, snapshot: Snapshot, catalog: Catalog) -> None:
 
 def _values(kind: NodeType | EdgeType, rows: pa.Table) -> Iterator[Violation]:
     for name, prop in kind.properties.items():
+        if not prop.type.nullable and rows[name].null_count:
+            yield from _required(kind.name, name, rows)
         if prop.type.enum_values is not None:
             yield from _enum(kind.name, name, prop.type, rows)
         if prop.type.scalar in (Scalar.F32, Scalar.F64, Scalar.VECTOR):
@@ -63,6 +65,12 @@ def _values(kind: NodeType | EdgeType, rows: pa.Table) -> Iterator[Violation]:
             yield from _range(kind.name, limit, rows)
         for check in kind.checks:
             yield from _check(kind.name, check, rows)
+
+
+def _required(type_name: str, prop: str, rows: pa.Table) -> Iterator[Violation]:
+    for at in np.flatnonzero(mask_of(pc.is_null(_array(rows[prop])))):
+        text = f"{type_name}.{prop}: null in a required property"
+        yield _violation(Rule.REQUIRED, type_name, prop, rows, int(at), None, text)
 
 
 def _enum(type_name: str, prop: str, kind: PropType, rows: pa.Table) -> Iterator[Violation]:

@@ -1,0 +1,68 @@
+"""Vectors a schema asks to be made from text: filled where they are missing, in one batch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.compiler.catalog.model import Catalog, Embed, NodeType
+from omnigraph.engine.search.embedder import Embedder, SpaceMismatchError
+from omnigraph.engine.write.change_set import ChangeSet
+
+
+def fill_vectors(changes: ChangeSet, catalog: Catalog, embedder: Embedder | None) -> ChangeSet:
+    """Return the changes with every missing `@embed` vector made from its source text.
+
+    A vector that was given is never touched; a row without text stays without a vector. Without
+    an embedder nothing is filled.
+
+    Raises:
+        EmbeddingError: the embedder cannot serve a column.
+        SpaceMismatchError: the schema pins another model.
+    """
+    if embedder is None:
+        return changes
+    tables = dict(changes.tables)
+    for node in catalog.nodes.values():
+        rows = changes.upserts(node.table_key)
+        if rows is None or not node.embeds:
+            continue
+        for embed in node.embeds.values():
+            rows = _filled(node, embed, rows, embedder)
+        tables[node.table_key] = replace(tables[node.table_key], upserts=rows)
+    return ChangeSet(tables)
+
+
+def check_space(node: NodeType, embed: Embed, embedder: Embedder) -> None:
+    """Refuse an embedder other than the one the schema pins."""
+    if embed.model is not None and embed.model not in (
+        embedder.space,
+        embedder.space.partition("/")[2],
+    ):
+        raise SpaceMismatchError(f"{node.name}.{embed.target}", embed.model, embedder.space)
+
+
+def _filled(node: NodeType, embed: Embed, rows: pa.Table, embedder: Embedder) -> pa.Table:
+    missing = pc.and_(pc.is_null(rows[embed.target]), pc.is_valid(rows[embed.source]))
+    count = pc.sum(missing).as_py() or 0
+    if not count:
+        return rows
+    check_space(node, embed, embedder)
+    dim = node.properties[embed.target].type.dim
+    assert dim is not None
+    texts = rows[embed.source].filter(missing).to_pylist()
+    vectors = embedder.embed_documents(texts, dim)
+    kind = rows.schema.field(embed.target).type
+    made = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel(), pa.float32()), type=kind)
+    at = rows.schema.get_field_index(embed.target)
+    # Given vectors first, made ones behind; each row then takes its own.
+    given = rows[embed.target].combine_chunks()
+    flags = missing.combine_chunks() if isinstance(missing, pa.ChunkedArray) else missing
+    order = pc.if_else(
+        flags,
+        pc.add(pc.subtract(pc.cumulative_sum(flags.cast(pa.int64())), 1), len(rows)),
+        pa.array(range(len(rows)), pa.int64()),
+    )
+    return rows.set_column(at, rows.schema.field(at), pa.concat_arrays([given, made]).take(order))
