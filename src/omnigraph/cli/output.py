@@ -9,7 +9,7 @@ import json
 import sys
 from typing import Any
 
-from omnigraph.config import wants_color
+from omnigraph.config.environment import wants_color
 from omnigraph.errors import OmniGraphError
 
 EXIT_OK = 0

@@ -11,7 +11,7 @@ import typer
 from omnigraph.cli.commands.schema import JsonOption, SchemaOption
 from omnigraph.cli.files import read_source
 from omnigraph.cli.output import EXIT_FAILURE, say, say_json, warn
-from omnigraph.config import wants_color
+from omnigraph.config.environment import wants_color
 
 app = typer.Typer(help="Check queries.", no_args_is_help=True)
 

@@ -1,0 +1,143 @@
+"""Which settings file, and from its text to settings."""
+
+from __future__ import annotations
+
+import os.path
+from dataclasses import replace
+from pathlib import Path
+
+from omnigraph.compiler.source import Source
+from omnigraph.config.document import Document, Section
+from omnigraph.config.environment import Environment
+from omnigraph.config.settings import (
+    ALIAS_COMMANDS,
+    CELL_LAYOUTS,
+    FILE_NAME,
+    OUTPUT_FORMATS,
+    Alias,
+    CliSettings,
+    GraphEntry,
+    PolicySettings,
+    ServerSettings,
+    Settings,
+    rebase,
+)
+from omnigraph.errors import NotFoundError, StorageError
+from omnigraph.storage.options import Durability
+
+_DURABILITIES: tuple[Durability, ...] = ("full", "os")
+
+# Names that older files and other tools use, and what stands for them here.
+_RENAMED = {"targets": "graphs", "target": "cli.graph", "queries": "query.roots"}
+_RENAMED_CLI = {"target": "graph", "format": "output_format", "default_graph": "graph"}
+_RENAMED_SERVER = {"target": "graph", "address": "bind", "listen": "bind"}
+_RENAMED_ALIAS = {"target": "graph", "query_name": "name", "file": "query"}
+
+
+def load_settings(explicit: str | None, environment: Environment) -> Settings:
+    """Return the settings of `explicit`, else of `omnigraph.yaml` in the current folder.
+
+    Raises:
+        NotFoundError: the explicit file does not exist.
+        ConfigError: the file is not YAML, or a value cannot be.
+    """
+    shown = FILE_NAME if explicit is None else explicit
+    # Lexical: a link to a settings file is where its relative paths start from.
+    path = Path(os.path.abspath(shown))  # noqa: PTH100
+    text = _read(path, shown)
+    if text is None:
+        if explicit is not None:
+            raise NotFoundError(f"config file '{explicit}' not found")
+        return Settings(environment)
+    document = Document(Source(text, shown))
+    return _settings(document, path, environment)
+
+
+def _read(path: Path, shown: str) -> str | None:
+    try:
+        return path.read_text("utf-8-sig")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        raise StorageError(f"config file '{shown}' is not UTF-8 text: {error.reason}") from None
+    except OSError as error:
+        raise StorageError(f"cannot read config file '{shown}': {error.strerror}") from error
+
+
+def _settings(document: Document, path: Path, environment: Environment) -> Settings:
+    root = document.root()
+    base = path.parent
+    project, auth, query = root.section("project"), root.section("auth"), root.section("query")
+    storage = root.section("storage")
+    env_file = auth.text("env_file")
+    settings = Settings(
+        environment=environment if env_file is None else environment.with_file(base / env_file),
+        path=path,
+        project=project.text("name"),
+        graphs={name: _graph(name, one, base) for name, one in root.sections("graphs").items()},
+        server=_server(root.section("server")),
+        cli=_cli(root.section("cli")),
+        query_roots=query.texts("roots"),
+        aliases={name: _alias(name, one) for name, one in root.sections("aliases").items()},
+        policy=_policy(root.section("policy"), base),
+        durability=storage.choice("durability", _DURABILITIES, "full"),
+    )
+    for section in (project, auth, query, storage):
+        section.finish({})
+    root.finish(_RENAMED)
+    return replace(settings, warnings=tuple(document.warnings))
+
+
+def _graph(name: str, section: Section, base: Path) -> GraphEntry:
+    entry = GraphEntry(
+        name, rebase(base, section.required("uri")), section.text("bearer_token_env")
+    )
+    section.finish({"url": "uri", "path": "uri", "token_env": "bearer_token_env"})
+    return entry
+
+
+def _server(section: Section) -> ServerSettings:
+    found = ServerSettings(section.text("graph"), section.text("bind") or ServerSettings().bind)
+    section.finish(_RENAMED_SERVER)
+    return found
+
+
+def _cli(section: Section) -> CliSettings:
+    defaults = CliSettings()
+    found = CliSettings(
+        graph=section.text("graph"),
+        branch=section.text("branch"),
+        output_format=section.choice("output_format", OUTPUT_FORMATS, defaults.output_format),
+        table_max_column_width=section.integer(
+            "table_max_column_width", defaults.table_max_column_width, minimum=1
+        ),
+        table_cell_layout=section.choice(
+            "table_cell_layout", CELL_LAYOUTS, defaults.table_cell_layout
+        ),
+    )
+    section.finish(_RENAMED_CLI)
+    return found
+
+
+def _alias(name: str, section: Section) -> Alias:
+    found = Alias(
+        name=name,
+        command=section.required_choice("command", ALIAS_COMMANDS),
+        query=section.required("query"),
+        query_name=section.text("name"),
+        args=section.texts("args"),
+        graph=section.text("graph"),
+        branch=section.text("branch"),
+        format=section.maybe_choice("format", OUTPUT_FORMATS),
+        params=section.values("params"),
+    )
+    section.finish(_RENAMED_ALIAS)
+    return found
+
+
+def _policy(section: Section, base: Path) -> PolicySettings:
+    file, tests = section.text("file"), section.text("tests")
+    section.finish({})
+    return PolicySettings(
+        None if file is None else base / file, None if tests is None else base / tests
+    )

@@ -1,0 +1,148 @@
+"""What `omnigraph.yaml` may say, as plain values, and what paths in it are relative to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from omnigraph.config.document import Problem
+from omnigraph.config.environment import Environment, s3_options
+from omnigraph.errors import NotFoundError
+from omnigraph.storage.options import Durability, S3Options, StorageOptions
+
+FILE_NAME = "omnigraph.yaml"
+DEFAULT_BRANCH = "main"
+
+OutputFormat = Literal["table", "kv", "csv", "jsonl", "json"]
+OUTPUT_FORMATS: tuple[OutputFormat, ...] = ("table", "kv", "csv", "jsonl", "json")
+CellLayout = Literal["truncate", "wrap"]
+CELL_LAYOUTS: tuple[CellLayout, ...] = ("truncate", "wrap")
+AliasCommand = Literal["read", "change"]
+ALIAS_COMMANDS: tuple[AliasCommand, ...] = ("read", "change")
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEntry:
+    """A graph with a name of its own; `bearer_token_env` names the variable with its token."""
+
+    name: str
+    uri: str
+    bearer_token_env: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A query with a short name, run as `read` or `change`."""
+
+    name: str
+    command: AliasCommand
+    query: str
+    query_name: str | None = None
+    args: tuple[str, ...] = ()
+    graph: str | None = None
+    branch: str | None = None
+    format: OutputFormat | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """Values of parameters that neither a flag nor an argument gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class CliSettings:
+    """Defaults of the command line."""
+
+    graph: str | None = None
+    branch: str | None = None
+    output_format: OutputFormat = "table"
+    table_max_column_width: int = 80
+    table_cell_layout: CellLayout = "truncate"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """Defaults of the server."""
+
+    graph: str | None = None
+    bind: str = "127.0.0.1:8080"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySettings:
+    """Where the access policy and its tests are."""
+
+    file: Path | None = None
+    tests: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One settings file with the environment behind it; without a file, the defaults."""
+
+    environment: Environment
+    path: Path | None = None
+    project: str | None = None
+    graphs: Mapping[str, GraphEntry] = field(default_factory=dict)
+    server: ServerSettings = ServerSettings()
+    cli: CliSettings = CliSettings()
+    query_roots: tuple[str, ...] = ()
+    aliases: Mapping[str, Alias] = field(default_factory=dict)
+    policy: PolicySettings = PolicySettings()
+    durability: Durability = "full"
+    warnings: tuple[Problem, ...] = ()
+
+    @property
+    def base(self) -> Path:
+        """The folder that relative paths in the file start from."""
+        return Path() if self.path is None else self.path.parent
+
+    def graph(self, name: str) -> GraphEntry:
+        """Return a graph by its name.
+
+        Raises:
+            NotFoundError: the file names no such graph.
+        """
+        found = self.graphs.get(name)
+        if found is None:
+            known = ", ".join(self.graphs) or "none"
+            raise NotFoundError(
+                f"graph '{name}' not found in {FILE_NAME}", hint=f"known graphs: {known}"
+            )
+        return found
+
+    def alias(self, name: str) -> Alias:
+        """Return an alias by its name.
+
+        Raises:
+            NotFoundError: the file has no such alias.
+        """
+        found = self.aliases.get(name)
+        if found is None:
+            known = ", ".join(self.aliases) or "none"
+            raise NotFoundError(f"alias '{name}' not found", hint=f"known aliases: {known}")
+        return found
+
+    def find_query_file(self, given: str) -> Path:
+        """Return a query file: beside the settings file first, then below the query roots.
+
+        Raises:
+            NotFoundError: it is in none of these places.
+        """
+        places = [self.base / given, *(self.base / root / given for root in self.query_roots)]
+        for path in places:
+            if path.exists():
+                return path
+        looked = ", ".join(dict.fromkeys(str(path.parent) for path in places))
+        raise NotFoundError(f"query file '{given}' not found", hint=f"looked in {looked}")
+
+    def storage_options(self, uri: str) -> StorageOptions:
+        """Return how to open the graph at `uri`."""
+        s3 = s3_options(self.environment) if uri.startswith("s3://") else S3Options()
+        return StorageOptions(s3=s3, durability=self.durability)
+
+
+def rebase(base: Path, uri: str) -> str:
+    """Return a graph address of the file: relative paths start from the file's folder."""
+    if "://" in uri or uri.startswith("/"):
+        return uri
+    return f"{base}/{uri}"
