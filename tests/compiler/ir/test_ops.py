@@ -56,7 +56,6 @@ def read(*ops) -> ReadIr:
             lambda: NodeScan("p", "P", (same("p", "q"),)), "looks elsewhere", id="foreign filter"
         ),
         pytest.param(lambda: AntiJoin((), (SCAN,)), "tied", id="free anti-join"),
-        pytest.param(lambda: AntiJoin(("p",), ()), "inner", id="empty anti-join"),
         pytest.param(lambda: read(SCAN, SCAN), "bound twice", id="bound twice"),
         pytest.param(lambda: read(Filter(same("p", "p")), SCAN), "before", id="too early"),
         pytest.param(lambda: read(), "before", id="column of nothing"),

@@ -92,14 +92,16 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class AntiJoin:
-    """Keep the rows for which the inner operators, started from that row, yield nothing."""
+    """Keep the rows for which the inner operators, started from that row, yield nothing.
+
+    Without inner operators the row itself is a match, so none is kept.
+    """
 
     outer: tuple[str, ...]
     inner: tuple[Op, ...]
 
     def __post_init__(self) -> None:
         _require(bool(self.outer), "an anti-join is tied to its row by a variable")
-        _require(bool(self.inner), "an anti-join has an inner pipeline")
 
 
 Op = NodeScan | Expand | Filter | AntiJoin

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from omnigraph.compiler.ir.facts import Facts
 from omnigraph.compiler.ir.ops import (
+    TEMP_PREFIX,
     AntiJoin,
     Compare,
     Expand,
@@ -55,12 +56,15 @@ def _fuse(ops: tuple[Op, ...]) -> tuple[Op, ...]:
 
 
 def _closed(expand: Op, closing: Op) -> str:
-    """Return the variable a closing step compares its temporary node with, or nothing."""
+    """Return the variable a closing step compares its temporary node with, or nothing.
+
+    A node with a name may have filters of its own and be used again, so it has to stay.
+    """
     match expand, closing:
         case (
             Expand(dst=temp),
             Filter(predicate=Compare(Prop(left, "id"), CompareOp.EQ, Prop(right, "id"))),
-        ) if left == temp:
+        ) if left == temp and temp.startswith(TEMP_PREFIX):
             return right
         case _:
             return ""
