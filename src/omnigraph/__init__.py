@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from omnigraph.errors import OmniGraphError
     from omnigraph.graph import Graph, GraphOptions, connect, init
     from omnigraph.result import MutationResult, QueryResult
 
@@ -20,6 +21,7 @@ __all__ = [
     "Graph",
     "GraphOptions",
     "MutationResult",
+    "OmniGraphError",
     "QueryResult",
     "__version__",
     "connect",
@@ -27,6 +29,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "OmniGraphError": "omnigraph.errors",
     "Graph": "omnigraph.graph",
     "GraphOptions": "omnigraph.graph",
     "connect": "omnigraph.graph",

@@ -41,7 +41,8 @@ def graph(tmp_path):
     with omnigraph.init(str(tmp_path / "g.omni"), SCHEMA, options=MOCK) as opened:
         opened.mutate(
             'query m() { insert Doc { slug: "a", text: "alpha" } '
-            'insert Doc { slug: "b", text: "beta" } insert Doc { slug: "none" } insert Author { name: "Ann" } '
+            'insert Doc { slug: "b", text: "beta" } insert Doc { slug: "none" } '
+            'insert Author { name: "Ann" } '
             'insert Wrote { from: "Ann", to: "b" } }'
         )
         yield opened
