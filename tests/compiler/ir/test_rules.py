@@ -78,6 +78,11 @@ def queries(draw) -> str:
                         f"not {{ $h: Person $h knows ${var} $h.age > 0 $i: Badge $h wears $i }}",
                         f"not {{ ${var} wears $i not {{ $i.number = 1 }} }}",
                         f"not {{ ${var}: Person {{ name: $s }} }}",
+                        f"not {{ ${var}: Person }}",
+                        f"not {{ $h: Person ${var} knows $g $g.id = $h.id $g.age > 0 }}",
+                        f"not {{ $h: Person ${var} knows $g $g = $h $h wears $i $g knows $_ }}",
+                        f"not {{ $h: Person ${var} $u:knows $h $u.since > 0 }}",
+                        f"not {{ $h: Person ${var} knows{{1,2}} $h $h knows ${other} }}",
                     ]
                 ),
                 max_size=2,
