@@ -34,6 +34,7 @@ from omnigraph.storage.tables.fork import (
     has_files,
     list_branches,
 )
+from omnigraph.storage.tables.handle import Handle
 from omnigraph.storage.tables.stage import stage_refold
 
 log = logging.getLogger(__name__)
@@ -155,7 +156,21 @@ def create_branch_at(
         _require_readable(kernel, name, tables)
         if has_files(kernel.objects, layout.MANIFEST, name):
             delete_branch(kernel.tables, layout.MANIFEST, name)
-        origin = layout.origin_branch(kernel.ulids.next(kernel.clock.now_us()))
+        past = _past(kernel, head, commit, tables)
+        with _announced(kernel, name):
+            create_fork(kernel.tables, past, name)
+            failpoint(AFTER_CREATE)
+            kernel.objects.sync_named(fork_files(layout.MANIFEST, name, past.version))
+    heads.forget(name)
+    return heads.current(name)
+
+
+def _past(
+    kernel: Kernel, head: Head, commit: Commit, tables: Mapping[TableKey, TableVersion]
+) -> Handle:
+    """Return the manifest of a hidden branch that states what an old commit stated."""
+    origin = BranchName(layout.origin_branch(kernel.ulids.next(kernel.clock.now_us())))
+    with _announced(kernel, origin):
         hidden = create_fork(kernel.tables, head.handle, origin)
         files = fork_files(layout.MANIFEST, origin, hidden.version)
         failpoint(AFTER_ORIGIN)
@@ -165,12 +180,7 @@ def create_branch_at(
         past = commit_staged(kernel.tables, staged, remember=False)
         files += [*staged.files, layout.version_file(layout.MANIFEST, origin, past.version)]
         kernel.objects.sync_named(files)
-        with _announced(kernel, name):
-            create_fork(kernel.tables, past, name)
-            failpoint(AFTER_CREATE)
-            kernel.objects.sync_named(fork_files(layout.MANIFEST, name, past.version))
-    heads.forget(name)
-    return heads.current(name)
+    return past
 
 
 def _require_readable(

@@ -24,6 +24,7 @@ from omnigraph.storage.manifest import Head, commit_row, read_commits, rows_of
 from omnigraph.storage.records import Commit
 from omnigraph.storage.snapshot import Heads
 from omnigraph.storage.tables.commit import commit_staged
+from omnigraph.storage.tables.compact import last_fragment
 from omnigraph.storage.tables.failures import (
     CommitRaceError,
     DamagedError,
@@ -118,9 +119,9 @@ class Projection:
 
 
 PROJECTIONS = (
-    Projection(layout.COMMITS, COMMITS_SCHEMA, _commit_view, True),
     Projection(layout.COMMIT_ACTORS, ACTORS_SCHEMA, _actor_view, True),
     Projection(layout.COMMIT_RECOVERIES, RECOVERIES_SCHEMA, _recovery_view, False),
+    Projection(layout.COMMITS, COMMITS_SCHEMA, _commit_view, True),
 )
 
 
@@ -134,10 +135,23 @@ def reconcile(kernel: Kernel, head: Head) -> int:
     with kernel.locks.try_hold("projections", "projections") as lock:
         if lock is None:
             return 0
+        if _is_current(kernel, head):
+            return 0
         for projection in PROJECTIONS:
             added += _reconcile_one(kernel, projection, head)
             failpoint(BETWEEN)
     return added
+
+
+def _is_current(kernel: Kernel, head: Head) -> bool:
+    """Whether the newest rows name the head commit: two small reads, flat in history.
+
+    The commits are projected last, so they speak for the other projections too.
+    """
+    if not all(_exists(kernel, name) for name in (layout.COMMITS, layout.COMMIT_ACTORS)):
+        return False
+    newest = last_fragment(kernel.tables.open_latest(layout.COMMITS, None), ["graph_commit_id"])
+    return newest is not None and head.commit_id in newest["graph_commit_id"].to_pylist()
 
 
 def _reconcile_one(kernel: Kernel, projection: Projection, head: Head) -> int:
@@ -153,7 +167,7 @@ def _reconcile_one(kernel: Kernel, projection: Projection, head: Head) -> int:
 
 
 def _extend(kernel: Kernel, projection: Projection, head: Head) -> int:
-    exists = bool(kernel.objects.list(f"{projection.location}/{layout.VERSIONS_DIR}"))
+    exists = _exists(kernel, projection.location)
     recent = read_commits(head.handle, since=head.sequence - _LOOK_BACK)
     if not exists:
         every = read_commits(head.handle, every=True)
@@ -219,7 +233,11 @@ def adopted_rows(heads: Heads, target: Head, source_branch: BranchName) -> pa.Ta
 
 def projected_ids(kernel: Kernel) -> set[str] | None:
     """Return the ids in the commit projection, or None if it does not exist."""
-    if not kernel.objects.list(f"{layout.COMMITS}/{layout.VERSIONS_DIR}"):
+    if not _exists(kernel, layout.COMMITS):
         return None
     reader = Reader(kernel.tables.open_latest(layout.COMMITS, None))
     return set(pc.unique(reader.scan(["graph_commit_id"])["graph_commit_id"]).to_pylist())
+
+
+def _exists(kernel: Kernel, location: str) -> bool:
+    return bool(kernel.objects.list(f"{location}/{layout.VERSIONS_DIR}"))

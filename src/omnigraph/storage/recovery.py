@@ -169,14 +169,15 @@ def read_head_healing(kernel: Kernel, heads: Heads, branch: BranchName) -> Head:
 def heal_torn_manifest(kernel: Kernel, heads: Heads, branch: BranchName) -> None:
     """Set aside a torn newest manifest if a pending sidecar proves it was not acknowledged.
 
+    The caller holds the branch's lock.
+
     Raises:
         DamagedError: there is no such proof.
     """
-    with kernel.locks.hold(branch_lock_name(branch), "recovery"):
-        if any(sidecar.branch == branch for sidecar in list_sidecars(kernel.objects)):
-            read_head_healing(kernel, heads, branch)
-        else:
-            heads.current(branch)
+    if any(sidecar.branch == branch for sidecar in list_sidecars(kernel.objects)):
+        read_head_healing(kernel, heads, branch)
+    else:
+        heads.current(branch)
 
 
 def _recover_one(

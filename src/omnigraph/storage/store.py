@@ -34,7 +34,7 @@ from omnigraph.storage.history import (
     snapshot_at,
 )
 from omnigraph.storage.kernel import Kernel, build_kernel
-from omnigraph.storage.locks import Holder
+from omnigraph.storage.locks import Holder, branch_lock_name
 from omnigraph.storage.maintain import (
     CompactionStats,
     Upkeep,
@@ -339,5 +339,6 @@ def _open_main(kernel: Kernel, heads: Heads, *, read_only: bool) -> Handle:
     except DamagedError:
         if read_only:
             raise
-        heal_torn_manifest(kernel, heads, layout.MAIN)
+        with kernel.locks.hold(branch_lock_name(layout.MAIN), "recovery"):
+            heal_torn_manifest(kernel, heads, layout.MAIN)
         return heads.current(layout.MAIN).handle

@@ -19,7 +19,7 @@ from omnigraph.storage import layout
 from omnigraph.storage.branches import branch_refs, live_branches
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.legacy import ROW_VERSION, derive_tables, legacy_commits, legacy_rows
-from omnigraph.storage.locks import REFS_LOCK, branch_lock_name
+from omnigraph.storage.locks import REFS_LOCK, HeldLock, branch_lock_name
 from omnigraph.storage.manifest import (
     GRAPH_ROOT_KEY,
     GRAPH_UUID_KEY,
@@ -38,7 +38,9 @@ from omnigraph.storage.manifest import (
     stamp_of,
 )
 from omnigraph.storage.publish import digest, sync_versions
-from omnigraph.storage.records import Commit
+from omnigraph.storage.records import Changes, Commit
+from omnigraph.storage.recovery import heal_torn_manifest
+from omnigraph.storage.sidecar import Sidecar, delete_sidecar, write_sidecar
 from omnigraph.storage.snapshot import Heads
 from omnigraph.storage.tables.commit import commit_staged
 from omnigraph.storage.tables.compact import fragment_rows
@@ -67,17 +69,31 @@ def upgrade(kernel: Kernel, heads: Heads) -> int:
         sweep_run_branches(kernel)
         # Main goes last: its stamp is what an open looks at, so it must speak for all.
         for branch in reversed(live_branches(kernel)):
-            with kernel.locks.hold(branch_lock_name(branch), "upgrade"):
-                done += _upgrade_branch(kernel, branch)
+            with kernel.locks.hold(branch_lock_name(branch), "upgrade") as lock:
+                heal_torn_manifest(kernel, heads, branch)
+                done += _upgrade_branch(kernel, branch, lock)
                 heads.forget(branch)
             failpoint(BETWEEN_BRANCHES)
     return done
 
 
-def _upgrade_branch(kernel: Kernel, branch: BranchName) -> bool:
+def _upgrade_branch(kernel: Kernel, branch: BranchName, lock: HeldLock) -> bool:
     handle = open_manifest(kernel, branch)
     if not needs_upgrade(handle):
         return False
+    # While it is there, a manifest torn by a power cut is known to be ours and half done.
+    sidecar = Sidecar(
+        kernel.new_operation_id(),
+        branch,
+        "Upgrade",
+        None,
+        kernel.clock.now_us(),
+        (),
+        None,
+        Changes(),
+        epoch=lock.epoch,
+    )
+    write_sidecar(kernel.objects, sidecar)
     handle = _add_key(kernel, handle)
     handle = _add_head(kernel, branch, handle)
     failpoint(AFTER_ROWS)
@@ -88,6 +104,7 @@ def _upgrade_branch(kernel: Kernel, branch: BranchName) -> bool:
     }
     handle = stamp_schema(kernel.tables, handle, identity)
     sync_versions(kernel, [handle])
+    delete_sidecar(kernel.objects, sidecar)
     kernel.counters.add("upgraded_branches")
     return True
 

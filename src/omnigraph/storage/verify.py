@@ -21,7 +21,7 @@ from omnigraph.storage.projections import projected_ids
 from omnigraph.storage.publish import digest
 from omnigraph.storage.sidecar import SidecarError, list_sidecars
 from omnigraph.storage.snapshot import Heads
-from omnigraph.storage.tables.fork import list_branches
+from omnigraph.storage.tables.fork import list_branches, torn_refs
 from omnigraph.storage.tables.handle import check_dataset
 from omnigraph.storage.tables.predicate import equals
 
@@ -35,6 +35,7 @@ FindingKind = Literal[
     "broken_line",
     "projection_lags",
     "unreferenced_fork",
+    "torn_ref",
     "pending_sidecar",
     "unreadable_sidecar",
     "file_differs",
@@ -132,6 +133,12 @@ def _check_projection(kernel: Kernel, heads: list[Head]) -> Iterator[Finding]:
 def _check_forks(kernel: Kernel, heads: list[Head]) -> Iterator[Finding]:
     placed = {(table.location, table.branch) for head in heads for table in head.tables.values()}
     for location in sorted({location for location, _ in placed}):
+        torn = torn_refs(kernel.objects, location)
+        for name in torn:
+            used = (location, name) in placed
+            yield Finding("torn_ref", f"{location} '{name}'", "cleanup will remove it", not used)
+        if torn:
+            continue
         refs = list_branches(kernel.objects, location)
         parents = {ref.parent for ref in refs.values()}
         for name in sorted(refs):

@@ -85,6 +85,13 @@ def read_fragments(handle: Handle, fragment_ids: Sequence[int]) -> pa.Table:
         ).to_table()
 
 
+def last_fragment(handle: Handle, columns: Sequence[str]) -> pa.Table | None:
+    """Return the rows of the newest fragment; None if there is none."""
+    with lance_errors(f"reading the newest fragment of {handle}"):
+        parts = handle.dataset.get_fragments()
+        return parts[-1].to_table(columns=list(columns)) if parts else None
+
+
 def remove_versions(tables: Tables, newest: Handle, versions: Sequence[int]) -> tuple[int, int]:
     """Remove exactly these versions and the files only they use; return count and bytes.
 
