@@ -106,6 +106,24 @@ def test_commands_run_as_written(block, line, tmp_path):
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+def test_the_python_of_the_readme_runs_as_written(tmp_path):
+    page = ROOT / "README.md"
+    for one in blocks(page):
+        if one.language in ("pg", "gq") and not one.broken:
+            (tmp_path / f"people.{one.language}").write_text(one.text)
+    (script,) = [one.text for one in blocks(page) if one.language == "python"]
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "'friend.name': 'Bo'" in result.stdout
+
+
 def test_links_between_pages_lead_somewhere():
     for page in [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
