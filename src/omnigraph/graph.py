@@ -32,6 +32,7 @@ from omnigraph.engine.maintain import IndexReport, ensure_indexes
 from omnigraph.engine.read.context import Budget, Limits
 from omnigraph.engine.read.images import SnapshotImages
 from omnigraph.engine.read.run import run_read
+from omnigraph.engine.read.trace import Step, Trace
 from omnigraph.engine.search.embedder import Embedder
 from omnigraph.engine.search.queries import with_vectors
 from omnigraph.engine.write.commit import Terms, commit_changes
@@ -40,13 +41,18 @@ from omnigraph.engine.write.mutate import run_mutation
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.result import MutationResult, QueryResult
 from omnigraph.storage.create import TableSpec
+from omnigraph.storage.layout import MAIN
 from omnigraph.storage.options import DEFAULTS, StorageOptions
+from omnigraph.storage.records import Commit
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.store import GraphStore, init_store, open_store
 from omnigraph.storage.verify import Finding
 
 SCHEMA_FILE, IR_FILE, STATE_FILE = "_schema.pg", "_schema.ir.json", "__schema_state.json"
 DEFAULT_IMAGE_BYTES = 4 << 30
+
+Text = str | Path | Source
+"""A text as such, the path of its file, or a text with a name for messages."""
 
 
 class ClosedError(BadRequestError):
@@ -67,6 +73,30 @@ class GraphOptions:
     """Turns text into vectors; None leaves `@embed` columns alone and refuses text in nearest."""
 
 
+@dataclass(frozen=True, slots=True)
+class GraphCommit:
+    """One point in the history of a branch; a `manifest_branch` of None is main."""
+
+    graph_commit_id: str
+    manifest_branch: str | None
+    manifest_version: int
+    parent_commit_id: str | None
+    merged_parent_commit_id: str | None
+    actor_id: str | None
+    created_at: int
+    """Microseconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a query did, operator by operator, beside its result."""
+
+    result: QueryResult
+    steps: tuple[Step, ...]
+    compile_ms: float
+    total_ms: float
+
+
 class Graph:
     """One open graph. Get it from `connect` or `init`; close it, or use it as a context."""
 
@@ -77,6 +107,8 @@ class Graph:
         self._catalogs: dict[str, Catalog] = {}
         self._images: tuple[str, SnapshotImages] | None = None
         self._lock = threading.Lock()
+        self.branches = Branches(self)
+        self.commits = Commits(self)
 
     @property
     def store(self) -> GraphStore:
@@ -106,7 +138,7 @@ class Graph:
 
     def query(
         self,
-        source: str | Path,
+        source: Text,
         name: str | None = None,
         params: Mapping[str, Any] | None = None,
         *,
@@ -133,17 +165,52 @@ class Graph:
         snapshot = self._snapshot_at(branch, at)
         catalog = self._catalog(snapshot)
         compiled = compile_query(catalog, _source(source), name)
+        return self._run(snapshot, catalog, compiled, params, limits)
+
+    def profile(
+        self,
+        source: Text,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str = "main",
+        at: str | int | None = None,
+        limits: Limits | None = None,
+    ) -> Profile:
+        """Run a read query like `query` and return what every operator did beside the result.
+
+        The first run of a process also pays for loading what it touches.
+        """
+        clock = self._options.clock
+        trace, started = Trace(clock), clock.monotonic()
+        snapshot = self._snapshot_at(branch, at)
+        catalog = self._catalog(snapshot)
+        compiled = compile_query(catalog, _source(source), name)
+        compiled_at = clock.monotonic()
+        result = self._run(snapshot, catalog, compiled, params, limits, trace)
+        compile_s, total_s = compiled_at - started, clock.monotonic() - started
+        return Profile(result, tuple(trace.steps), compile_s * 1_000, total_s * 1_000)
+
+    def _run(
+        self,
+        snapshot: Snapshot,
+        catalog: Catalog,
+        compiled: CompiledQuery,
+        params: Mapping[str, Any] | None,
+        limits: Limits | None,
+        trace: Trace | None = None,
+    ) -> QueryResult:
         ir = _read_ir(compiled)
         bound = compiled.bind(params, now_ms=self._options.clock.now_us() // 1_000)
         budget = Budget(limits or self._options.limits, self._options.clock)
         ir, bound = with_vectors(ir, bound, self._options.embedder, _pinned_spaces(catalog))
-        table = run_read(ir, self._images_of(snapshot, catalog), bound, budget)
+        table = run_read(ir, self._images_of(snapshot, catalog), bound, budget, trace)
         self._cache.shrink()
         return QueryResult(table, compiled.name, snapshot.branch, snapshot.commit_id)
 
     def mutate(
         self,
-        source: str | Path,
+        source: Text,
         name: str | None = None,
         params: Mapping[str, Any] | None = None,
         *,
@@ -203,9 +270,27 @@ class Graph:
         """Check the graph against its own rules; it is sound if every finding is harmless."""
         return self.store.verify()
 
-    def explain(self, source: str | Path, name: str | None = None) -> str:
+    def explain(self, source: Text, name: str | None = None) -> str:
         """Return the operators a query compiles to."""
         return explain_query(compile_query(self.catalog, _source(source), name).ir)
+
+    def at(self, moment: str | int, *, branch: str = "main") -> GraphAt:
+        """Return the graph as it was: at a commit id, or at a version of a branch.
+
+        Raises:
+            NotFoundError: no branch knows that commit, or the branch never had that version.
+        """
+        return GraphAt(self, self._snapshot_at(branch, moment))
+
+    def entity_at(self, table_key: str, entity_id: str, moment: str | int) -> dict[str, Any] | None:
+        """Return one node or edge as it was, or None if it was not there.
+
+        Args:
+            table_key: `node:<Type>` or `edge:<Type>`.
+            entity_id: the id of the node or edge; a node with a `@key` has the key as its id.
+            moment: a commit id, or a version of main.
+        """
+        return self.at(moment).entity(table_key, entity_id)
 
     def close(self) -> None:
         """Let go of everything; closing twice is fine."""
@@ -254,6 +339,83 @@ class Graph:
         return fresh
 
 
+class GraphAt:
+    """The graph as one commit left it; only for reading."""
+
+    def __init__(self, graph: Graph, snapshot: Snapshot) -> None:
+        self._graph = graph
+        self.snapshot = snapshot
+
+    def query(
+        self,
+        source: Text,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        limits: Limits | None = None,
+    ) -> QueryResult:
+        """Run a read query; see `Graph.query`."""
+        snapshot = self.snapshot
+        return self._graph.query(
+            source, name, params, branch=snapshot.branch, at=snapshot.commit_id, limits=limits
+        )
+
+    def entity(self, table_key: str, entity_id: str) -> dict[str, Any] | None:
+        """Return one node or edge, or None if it was not there."""
+        found = QueryResult(self.snapshot.open(table_key).by_ids([entity_id])).to_dicts()
+        return found[0] if found else None
+
+
+class Branches:
+    """The branches of a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def list(self) -> list[str]:
+        """Return the names of all branches, sorted."""
+        return sorted(info.name for info in self._graph.store.branches.list())
+
+    def create(self, name: str, *, source: str = "main", at: str | None = None) -> Snapshot:
+        """Create a branch from what `source` is now, or was at a commit."""
+        return self._graph.store.branches.create(name, source, commit_id=at)
+
+    def delete(self, name: str) -> None:
+        """Delete a branch and what only it knows."""
+        self._graph.store.branches.delete(name)
+
+
+class Commits:
+    """The history of a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def list(self, branch: str = "main") -> list[GraphCommit]:
+        """Return the commits of a branch, oldest first."""
+        return [_graph_commit(commit) for commit in self._graph.store.commits(branch)]
+
+    def get(self, commit_id: str) -> GraphCommit:
+        """Return a commit of any branch.
+
+        Raises:
+            NotFoundError: no branch knows it.
+        """
+        return _graph_commit(self._graph.store.commit(commit_id))
+
+
+def _graph_commit(commit: Commit) -> GraphCommit:
+    return GraphCommit(
+        graph_commit_id=commit.id,
+        manifest_branch=None if commit.branch == MAIN else commit.branch,
+        manifest_version=commit.manifest_version,
+        parent_commit_id=commit.parent,
+        merged_parent_commit_id=commit.merged_parent,
+        actor_id=commit.actor,
+        created_at=commit.created_at_us,
+    )
+
+
 def connect(uri: str, *, read_only: bool = False, options: GraphOptions | None = None) -> Graph:
     """Open a graph.
 
@@ -265,7 +427,7 @@ def connect(uri: str, *, read_only: bool = False, options: GraphOptions | None =
     return Graph(open_store(uri, read_only, chosen.storage, chosen.clock), chosen)
 
 
-def init(uri: str, schema: str | Path, *, options: GraphOptions | None = None) -> Graph:
+def init(uri: str, schema: Text, *, options: GraphOptions | None = None) -> Graph:
     """Create a graph with an accepted schema and return it open.
 
     Args:
@@ -301,8 +463,10 @@ def contract_files(text: str, loaded: LoadedSchema) -> dict[str, bytes]:
     }
 
 
-def _source(given: str | Path) -> Source:
+def _source(given: Text) -> Source:
     """Return a text as it is, a path as the text of its file."""
+    if isinstance(given, Source):
+        return given
     if isinstance(given, str) and not given.rstrip().endswith((".gq", ".pg")):
         return Source(given)
     path = Path(given)

@@ -13,6 +13,7 @@ from omnigraph.engine.image.arrays import Floats, Ints
 from omnigraph.engine.image.postings import Postings
 from omnigraph.engine.image.table import TableImage
 from omnigraph.engine.image.vectors import Vectors
+from omnigraph.engine.read.trace import Trace
 from omnigraph.engine.topology.adjacency import Adjacency
 from omnigraph.errors import BudgetExceededError
 
@@ -104,6 +105,7 @@ class ReadContext:
     types: Mapping[str, tuple[str, bool]]
     budget: Budget
     fused: dict[Rrf, Ranked] = field(default_factory=dict)
+    trace: Trace | None = None
 
     def image(self, var: str) -> TableImage:
         """Return the image a variable's positions point into."""

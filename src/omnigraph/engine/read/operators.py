@@ -17,6 +17,7 @@ from omnigraph.engine.image.table import TableImage
 from omnigraph.engine.read.context import ReadContext
 from omnigraph.engine.read.evaluate import Constant, constant, holds
 from omnigraph.engine.read.rows import Rows
+from omnigraph.engine.read.trace import Trace
 from omnigraph.engine.topology.csr import distinct_pairs, walk
 
 _TAG = "~row"
@@ -26,9 +27,16 @@ _TAG = "~row"
 def run_ops(ops: Sequence[Op], rows: Rows, ctx: ReadContext) -> Rows:
     """Run operators one after another; an empty intermediate result ends early."""
     for op in ops:
-        rows = run_op(op, rows, ctx)
+        rows = run_op(op, rows, ctx) if ctx.trace is None else _traced(op, rows, ctx, ctx.trace)
         ctx.budget.check(type(op).__name__, rows.size)
     return rows
+
+
+def _traced(op: Op, rows: Rows, ctx: ReadContext, trace: Trace) -> Rows:
+    with trace.step(op) as step:
+        found = run_op(op, rows, ctx)
+        step.rows = found.size
+    return found
 
 
 def variable_types(ops: Sequence[Op]) -> dict[str, tuple[str, bool]]:

@@ -19,11 +19,16 @@ from omnigraph.engine.read.operators import run_ops, variable_types
 from omnigraph.engine.read.order import by_ids, ranks, sorted_rows
 from omnigraph.engine.read.rank import rank_nodes
 from omnigraph.engine.read.rows import ONE_EMPTY_ROW, Rows
+from omnigraph.engine.read.trace import Trace
 from omnigraph.errors import BadRequestError
 
 
 def run_read(
-    ir: ReadIr, images: Images, bound: BoundQuery, budget: Budget | None = None
+    ir: ReadIr,
+    images: Images,
+    bound: BoundQuery,
+    budget: Budget | None = None,
+    trace: Trace | None = None,
 ) -> pa.Table:
     """Return the result of a read query.
 
@@ -32,10 +37,21 @@ def run_read(
         images: resident state of the snapshot to read.
         bound: checked parameter values, limit and offset.
         budget: limits of this run.
+        trace: where to keep what every operator did.
     """
-    ctx = ReadContext(images, bound.params, variable_types(ir.ops), budget or Budget())
+    ctx = ReadContext(images, bound.params, variable_types(ir.ops), budget or Budget(), trace=trace)
     rows = run_ops(ir.ops, ONE_EMPTY_ROW, ctx)
     window = Window(bound.offset, bound.limit)
+    if trace is None:
+        return _answer(ir, rows, window, ctx)
+    with trace.step("return") as step:
+        table = _answer(ir, rows, window, ctx)
+        step.rows = table.num_rows
+    return table
+
+
+def _answer(ir: ReadIr, rows: Rows, window: Window, ctx: ReadContext) -> pa.Table:
+    """Group, rank, order and project what the operators matched."""
     for score in _fusions(ir):
         ctx.fused[score] = rank_nodes(score, np.unique(rows.at[score.var]), window.end, ctx)
     if ir.is_aggregate:
