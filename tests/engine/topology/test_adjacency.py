@@ -19,10 +19,11 @@ def test_base_added_and_dead_edges_together_are_the_live_edges(edges, base, data
     sources = np.array([a for a, _ in edges], np.int64)
     targets = np.array([b for _, b in edges], np.int64)
     plain = build_csr(sources[:base], targets[:base], NODES)
+    added = np.arange(base, len(edges))
     adjacency = (
         Adjacency(plain, None, live)
         if base == len(edges)
-        else with_added_edges(plain, sources[base:], targets[base:], NODES, base, live)
+        else with_added_edges(plain, sources[base:], targets[base:], NODES, added, live)
     )
     rows, reached, which = adjacency.edges_of(starts)
     found = sorted(zip(rows.tolist(), reached.tolist(), which.tolist(), strict=True))

@@ -125,26 +125,26 @@ class TableImage:
 
     def find(self, wanted: str) -> int:
         """Return the position of an id, or -1 when no live row has it."""
-        position = self._added.get(wanted, MISSING)
-        if position == MISSING:
-            position = self.base.ids.find(wanted)
-        return position if position != MISSING and self._is_live(position) else MISSING
+        position = self._position(wanted)
+        if position == MISSING or self.live is None or self.live[position]:
+            return position
+        return MISSING
 
     def find_many(self, wanted: pa.Array) -> Ints:
         """Return the positions of many ids, -1 where no live row has it."""
         positions = self.base.ids.find_many(wanted)
         if self._added:
-            for at in np.flatnonzero(
-                np.asarray([one in self._added for one in wanted.to_pylist()])
-            ):
-                positions[at] = self._added[wanted[int(at)].as_py()]
+            for at, one in enumerate(wanted.to_pylist()):
+                positions[at] = self._added.get(one, positions[at])
         if self.live is not None:
             gone = (positions >= 0) & ~self.live[positions]
             positions = np.where(gone, MISSING, positions)
         return positions
 
-    def _is_live(self, position: int) -> bool:
-        return self.live is None or bool(self.live[position])
+    def _position(self, wanted: str) -> int:
+        """Return the position that belongs to an id, whether its row lives or not."""
+        position = self._added.get(wanted, MISSING)
+        return self.base.ids.find(wanted) if position == MISSING else position
 
     @property
     def wants_folding(self) -> bool:
@@ -162,19 +162,23 @@ class TableImage:
             deleted: ids of rows that are gone; unknown ones are ignored.
             in_place: a changed row keeps its position; otherwise it dies and gets a new one.
         """
-        gone = [position for one in deleted if (position := self.find(one)) != MISSING]
+        gone = [self._position(one) for one in deleted]
+        back: list[int] = []
         kept = self._overlay_by_position()
         added = dict(self._added)
         total = self.patch.rows
         for row, one in enumerate(upserts.column(ID).to_pylist() if upserts is not None else ()):
-            position = self.find(one)
-            if position != MISSING and not in_place:
+            position = self._position(one)
+            if in_place and position != MISSING:
+                # An id that comes back gets its old position: what points there stays true.
+                back.append(position)
+            else:
                 gone.append(position)
-            if position == MISSING or not in_place:
                 position, total = total, total + 1
                 added[one] = position
             kept[position] = (1, row)
         dead = np.union1d(self.dead, np.asarray(gone, np.int64))
+        dead = np.setdiff1d(dead, np.asarray([*back, MISSING], np.int64))
         return self._rebuilt(upserts, kept, added, dead, total)
 
     def _overlay_by_position(self) -> dict[int, tuple[int, int]]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from omnigraph.compiler.catalog.model import Catalog, EdgeType
 from omnigraph.compiler.query.typed import Direction
+from omnigraph.engine.image.arrays import Ints
 from omnigraph.engine.image.cache import ImageCache
 from omnigraph.engine.image.postings import Postings
 from omnigraph.engine.image.table import TableImage
@@ -66,23 +69,27 @@ class SnapshotImages:
         )
         near_nodes, far_nodes = self.node(near), self.node(far)
 
-        def build() -> Csr:
+        def build() -> tuple[Csr, Ints]:
             starts, ends = image.base.arrays([near_end, far_end])
-            return build_csr(
-                near_nodes.find_many(starts), far_nodes.find_many(ends), near_nodes.positions
-            )
+            sources = near_nodes.base.ids.find_many(starts)
+            targets = far_nodes.base.ids.find_many(ends)
+            loose = np.flatnonzero((sources < 0) | (targets < 0))
+            return build_csr(sources, targets, near_nodes.base.rows), loose
 
-        # Positions never change within a base, so the CSR belongs to the three bases.
+        # Base positions of nodes never change, so this part belongs to the three bases alone.
+        # Every other position depends on the version and is looked up for it.
         bases = (image.base, near_nodes.base, far_nodes.base)
-        base = self._cache.get(("csr", direction, *bases), build, lambda csr: csr.nbytes)
-        if image.overlay is None:
+        base, loose = self._cache.get(
+            ("csr", direction, *bases), build, lambda kept: kept[0].nbytes + kept[1].nbytes
+        )
+        rest = np.concatenate([loose, np.arange(image.base.rows, image.positions)])
+        if not len(rest):
             return Adjacency(base, None, image.live)
-        added = image.overlay
         return with_added_edges(
             base,
-            near_nodes.find_many(added.column(near_end).combine_chunks()),
-            far_nodes.find_many(added.column(far_end).combine_chunks()),
+            near_nodes.find_many(image.column(near_end).take(rest)),
+            far_nodes.find_many(image.column(far_end).take(rest)),
             near_nodes.positions,
-            image.base.rows,
+            rest,
             image.live,
         )

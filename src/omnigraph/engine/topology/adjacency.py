@@ -65,19 +65,19 @@ def with_added_edges(
     sources: Ints,
     targets: Ints,
     nodes: int,
-    base_edges: int,
+    edges: Ints,
     live_edges: Mask | None,
 ) -> Adjacency:
     """Return the adjacency over an unchanged base; costs the added edges only.
 
     Args:
         base: adjacency of the base edges.
-        sources: near ends of the added edges, in the order of their positions.
+        sources: near ends of the added edges.
         targets: their far ends.
         nodes: number of positions on the near side.
-        base_edges: position of the first added edge.
+        edges: positions of the added edges.
         live_edges: which edge positions are live; None is all.
     """
     extra = build_csr(sources, targets, nodes)
-    shifted = Csr(extra.offsets, extra.targets, extra.edges + base_edges, extra.parallel)
-    return Adjacency(base, shifted, live_edges)
+    placed = Csr(extra.offsets, extra.targets, edges[extra.edges], extra.parallel)
+    return Adjacency(base, placed, live_edges)
