@@ -105,6 +105,26 @@ def test_a_long_lived_reader_follows_writes_of_another_handle(graph):
         ]
 
 
+def test_own_writes_and_those_of_others_mix_in_one_reader(graph):
+    insert = (
+        "query m($n: String, $a: I32) { insert Person { name: $n, age: $a } "
+        'insert Knows { from: "Alice", to: $n } }'
+    )
+    assert names(graph) == ["Bob", "Charlie"]
+    with omnigraph.connect(graph.uri, options=FAST) as other:
+        assert names(other) == ["Bob", "Charlie"]
+        for number in range(3):
+            graph.mutate(insert, params={"n": f"own{number}", "a": number})
+            assert f"own{number}" in names(graph)
+            other.mutate(insert, params={"n": f"other{number}", "a": number})
+            other.mutate(f'query m() {{ delete Person where name = "own{number}" }}')
+            assert names(graph) == names(other)
+        graph.mutate('query m() { update Person set { age: 50 } where name = "other1" }')
+        assert names(graph) == names(other) == ["Bob", "Charlie", "other0", "other1", "other2"]
+        ages = "query a() { match { $p: Person } return { $p.name, $p.age } }"
+        assert graph.query(ages).to_dicts() == other.query(ages).to_dicts()
+
+
 def test_the_past_stays_readable_by_commit_and_by_version(graph):
     before = graph.snapshot()
     write = graph.store.begin()

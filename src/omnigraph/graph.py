@@ -35,6 +35,7 @@ from omnigraph.engine.read.run import run_read
 from omnigraph.engine.read.trace import Step, Trace
 from omnigraph.engine.search.embedder import Embedder
 from omnigraph.engine.search.queries import with_vectors
+from omnigraph.engine.write.change_set import ChangeSet
 from omnigraph.engine.write.commit import Terms, commit_changes
 from omnigraph.engine.write.embed import fill_vectors
 from omnigraph.engine.write.mutate import run_mutation
@@ -248,12 +249,28 @@ class Graph:
         nodes, edges = mutated.affected_nodes, mutated.affected_edges
         terms = Terms(if_head, idempotency_key, _request_hash(text, compiled.name, params))
         commit, outcome = commit_changes(session, changes, catalog, terms, [nodes, edges])
+        if outcome == "committed":
+            self._take_over(session.base, changes)
         if outcome == "unchanged":
             return MutationResult(nodes, edges, None)
         if outcome == "replayed":
             nodes, edges = cast("list[int]", commit.result)
             return MutationResult(nodes, edges, commit.id, replayed=True)
         return MutationResult(nodes, edges, commit.id)
+
+    def _take_over(self, before: Snapshot, changes: ChangeSet) -> None:
+        """Hand what was just committed to the images, so that reading it back costs nothing."""
+        after = self.store.snapshot(before.branch)
+        for key, change in changes.tables.items():
+            deleted = [] if change.deletes is None else change.deletes.to_pylist()
+            if key in before.tables and key in after.tables:
+                self._cache.advance(
+                    before.table(key),
+                    after.table(key),
+                    change.upserts,
+                    deleted,
+                    in_place=key.startswith("node:"),
+                )
 
     def _new_id(self) -> str:
         return ULIDS.next(self._options.clock.now_us())

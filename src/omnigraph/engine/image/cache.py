@@ -27,6 +27,9 @@ _LINEAGE_COLUMNS = ("_row_created_at_version", "_row_last_updated_at_version")
 _MAX_STEPS = 256
 """Versions a refresh may span; beyond that reading the table again costs less."""
 
+_UNKNOWN_ROW_ID = pa.field(ROW_ID, pa.uint64())
+"""Row ids are given by storage; rows taken over from a commit do not know theirs."""
+
 VersionKey = tuple[str, str | None, int]
 T = TypeVar("T")
 
@@ -62,6 +65,35 @@ class ImageCache:
             return refreshed or read_image(reader, table.row_count)
 
         return self.get(key, build, _table_bytes)
+
+    def advance(
+        self,
+        before: TableVersion,
+        after: TableVersion,
+        upserts: pa.Table | None,
+        deleted: Sequence[str],
+        *,
+        in_place: bool,
+    ) -> None:
+        """Take over what this process just committed, so that the next query need not ask.
+
+        Only for a commit directly on top of a version that is here; otherwise nothing happens
+        and the next query refreshes as usual.
+        """
+        if (before.location, before.branch, before.version + 1) != _key(after):
+            return
+        found = self._find(("table", *_key(before)))
+        if found is None:
+            return
+        image: TableImage = found.value
+        rows = (
+            None
+            if upserts is None
+            else _loose(upserts.append_column(_UNKNOWN_ROW_ID, _nulls(upserts)))
+        )
+        newer = image.with_changes(rows, deleted, in_place=in_place)
+        if not newer.wants_folding:
+            self.get(("table", *_key(after)), lambda: newer, _table_bytes)
 
     def postings(self, table: TableVersion, image: TableImage, prop: str) -> Postings:
         """Return the postings of a text column."""
@@ -155,6 +187,8 @@ def _refreshed(
         return image
     upserts = _whole_rows(reader, delta.inserted, delta.updated)
     gone = _deleted_ids(image, delta.deleted_row_ids)
+    if gone is None:
+        return None
     after = image.with_changes(upserts, gone, in_place=in_place)
     return None if after.wants_folding else after
 
@@ -164,17 +198,30 @@ def _whole_rows(reader: Reader, inserted: pa.Table, updated: pa.Table) -> pa.Tab
     if not parts:
         return None
     names = [*reader.schema.names, ROW_ID]
-    return pa.concat_tables([part.select(names) for part in parts])
+    return pa.concat_tables([_loose(part.select(names)) for part in parts])
 
 
-def _deleted_ids(image: TableImage, row_ids: pa.Array) -> list[str]:
-    """Return the ids of rows that the image knows by their stable row id."""
+def _deleted_ids(image: TableImage, row_ids: pa.Array) -> list[str] | None:
+    """Return the ids of rows by their stable row id; None if some rows do not know theirs."""
     if not len(row_ids):
         return []
-    known = image.column(ROW_ID).full.to_numpy()
+    column = image.column(ROW_ID).full
+    if column.null_count:
+        return None
+    known = column.to_numpy()
     at = np.flatnonzero(np.isin(known, row_ids.to_numpy()))
     ids: list[str] = image.column(ID).take(at).to_pylist()
     return ids
+
+
+def _loose(rows: pa.Table) -> pa.Table:
+    """Return the rows without promises about null: storage and writers state them differently."""
+    fields = [pa.field(field.name, field.type) for field in rows.schema]
+    return rows.cast(pa.schema(fields))
+
+
+def _nulls(rows: pa.Table) -> pa.Array:
+    return pa.nulls(rows.num_rows, pa.uint64())
 
 
 def _table_bytes(image: TableImage) -> int:
