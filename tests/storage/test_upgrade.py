@@ -41,7 +41,7 @@ def old_graph(root, stamp, *, with_commits=True):
     if stamp == 1:
         schema = pa.schema([field.remove_metadata() for field in MANIFEST_SCHEMA])
     if stamp > 1:
-        schema = schema.with_metadata({STAMP_KEY: str(stamp).encode()})
+        schema = schema.with_metadata({STAMP_KEY: str(stamp)})
     for key in (A, B):
         uri = str(root / layout.table_location(key))
         lance.write_dataset(SCHEMA.empty_table(), uri, enable_stable_row_ids=True)
@@ -149,7 +149,7 @@ def test_a_tombstoned_table_stays_out(root):
 def test_a_newer_format_is_refused_by_readers_and_writers(root, store):
     store.close()
     lance.dataset(str(root / layout.MANIFEST)).update_schema_metadata(
-        {STAMP_KEY.decode(): str(STAMP + 1)}
+        {STAMP_KEY: str(STAMP + 1)}
     )
     for read_only in (True, False):
         with pytest.raises(FormatError, match="upgrade omnigraph first"):

@@ -131,9 +131,9 @@ def _first_rows(kernel: Kernel, changes: Changes) -> pa.Table:
     head = next_state(nothing, commit, changes)
     rows = pa.concat_tables([history_rows(nothing, commit, changes), rows_of([head_row(head)])])
     identity = {
-        STAMP_KEY: str(STAMP).encode(),
-        GRAPH_UUID_KEY: str(uuid.uuid4()).encode(),
-        GRAPH_ROOT_KEY: str(kernel.root).encode(),
+        STAMP_KEY: str(STAMP),
+        GRAPH_UUID_KEY: str(uuid.uuid4()),
+        GRAPH_ROOT_KEY: str(kernel.root),
     }
     return rows.cast(SCHEMA.with_metadata(identity))
 

@@ -20,7 +20,7 @@ from omnigraph.storage import layout
 from omnigraph.storage.cleanup import clean_manifest, clean_table_versions
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks import HeldLock, branch_lock_name
-from omnigraph.storage.manifest import Head, with_place
+from omnigraph.storage.manifest import HEAD_PROPERTY, Head, head_row, with_place
 from omnigraph.storage.projections import reconcile
 from omnigraph.storage.publish import (
     Intent,
@@ -150,7 +150,11 @@ def _publish_in_place(
     sidecar: Sidecar,
 ) -> None:
     """Publish a table that an operation of Lance has moved by itself."""
-    sync_versions(kernel, [handle])
+    # Lance may take several versions; recovery looks at each of them.
+    kernel.objects.sync_named(
+        layout.version_file(table.location, table.branch, version)
+        for version in range(table.version + 1, handle.version + 1)
+    )
     moved = TableVersion(table.key, table.location, handle.version, table.branch, table.row_count)
     after = publish_moved(kernel, head, intent.commit, Changes(versions=(moved,)))
     heads.remember(after)
@@ -268,6 +272,7 @@ def fold_manifest(kernel: Kernel, heads: Heads, branch: BranchName) -> bool:
             return False
         rows = read_fragments(head.handle, chosen)
         staged = stage_refold(kernel.tables, head.handle, chosen, rows)
+        staged.sign({HEAD_PROPERTY: head_row(head)["metadata"]})
         kernel.objects.sync_named(staged.files)
         sidecar = Sidecar(
             kernel.new_operation_id(),

@@ -20,7 +20,7 @@ from omnigraph.errors import FormatError
 from omnigraph.storage import layout
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.records import Changes, Commit, TableVersion
-from omnigraph.storage.tables.commit import commit_staged
+from omnigraph.storage.tables.commit import commit_staged, transaction_facts
 from omnigraph.storage.tables.failures import DamagedError, lance_errors
 from omnigraph.storage.tables.handle import PRIMARY_KEY, Handle
 from omnigraph.storage.tables.predicate import AllOf, Compare, Predicate, equals, is_in
@@ -28,15 +28,16 @@ from omnigraph.storage.tables.scan import ROW_ADDRESS, Reader
 from omnigraph.storage.tables.stage import Staged, stage_swap
 
 STAMP = 4
-STAMP_KEY = b"omnigraph:internal_schema_version"
-GRAPH_UUID_KEY = b"omnigraph:graph_uuid"
-GRAPH_ROOT_KEY = b"omnigraph:root_uri"
+STAMP_KEY = "omnigraph:internal_schema_version"
+GRAPH_UUID_KEY = "omnigraph:graph_uuid"
+GRAPH_ROOT_KEY = "omnigraph:root_uri"
 
 HEAD = "graph_head"
 COMMIT = "graph_commit"
 TABLE = "table"
 TABLE_VERSION = "table_version"
 TOMBSTONE = "table_tombstone"
+HEAD_PROPERTY = "omnigraph:head"
 NO_ADDRESS = -1  # a state that was derived, not read from a head row
 
 SCHEMA = pa.schema(
@@ -92,7 +93,7 @@ def open_manifest(kernel: Kernel, branch: BranchName) -> Handle:
 
 def stamp_of(handle: Handle) -> int:
     """Return the format number; graphs from before stamps count as 1."""
-    return int((handle.dataset.schema.metadata or {}).get(STAMP_KEY, b"1"))
+    return int(handle.metadata.get(STAMP_KEY, "1"))
 
 
 def check_stamp(handle: Handle) -> None:
@@ -111,7 +112,7 @@ def read_head(opened: Handle, branch: BranchName) -> Head:
     Raises:
         DamagedError: there is not exactly one head row.
     """
-    stated, address = _last_row(opened) or _find_head(opened)
+    stated, address = _told_by_commit(opened) or _last_row(opened) or _find_head(opened)
     return decode_head(branch, opened, stated, address)
 
 
@@ -173,8 +174,10 @@ def stage_publish(
         after = next_state(after, commit, changes)
     if adopted is not None:
         after = replace(after, commit_count=after.commit_count + len(adopted))
-    parts.append(rows_of([head_row(after)]))
+    last = head_row(after)
+    parts.append(rows_of([last]))
     staged = stage_swap(kernel.tables, head.handle, head.address, pa.concat_tables(parts))
+    staged.sign({HEAD_PROPERTY: last["metadata"]})
     return staged, after
 
 
@@ -324,6 +327,19 @@ def _row(
         "table_branch": table_branch,
         "row_count": row_count,
     }
+
+
+def _told_by_commit(handle: Handle) -> tuple[dict[str, Any], int] | None:
+    """Return what the newest transaction says it wrote into the head row, if it was a publish.
+
+    A copy of the head row that travels in the same commit and is read without opening a data
+    file; the row stays the authority, and `verify` compares the two.
+    """
+    text = transaction_facts(handle)[1].get(HEAD_PROPERTY)
+    if text is None:
+        return None
+    newest = handle.dataset.get_fragments()[-1]
+    return orjson.loads(text), (newest.fragment_id << 32) | (newest.physical_rows - 1)
 
 
 def _last_row(handle: Handle) -> tuple[dict[str, Any], int] | None:

@@ -246,12 +246,16 @@ def _is_intended(kernel: Kernel, table: SidecarTable, writer_kind: str, newest: 
         return newest == table.confirmed_version
     if writer_kind in ("Optimize", "EnsureIndices"):
         moved = range(table.expected_version + 1, newest + 1)
-        return all(
-            transaction_facts(kernel.tables.reopen(table.location, table.table_branch, version))[0]
-            in _PHYSICAL_OPERATIONS
-            for version in moved
-        )
+        return all(_is_physical(kernel, table, version) for version in moved)
     return writer_kind in _LOOSE_KINDS or newest == table.post_commit_pin
+
+
+def _is_physical(kernel: Kernel, table: SidecarTable, version: int) -> bool:
+    try:
+        handle = kernel.tables.reopen(table.location, table.table_branch, version)
+        return transaction_facts(handle)[0] in _PHYSICAL_OPERATIONS
+    except (DamagedError, SnapshotExpiredError):
+        return False  # torn on the way: rolled back, which changes no row
 
 
 def _roll_forward(

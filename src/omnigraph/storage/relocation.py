@@ -27,7 +27,7 @@ def check_root(kernel: Kernel, manifest: Handle) -> None:
     Raises:
         MovedGraphError: some branch reads from elsewhere.
     """
-    stored = (manifest.dataset.schema.metadata or {}).get(GRAPH_ROOT_KEY, b"").decode()
+    stored = manifest.metadata.get(GRAPH_ROOT_KEY, "")
     here = str(kernel.root)
     if stored in ("", here) or _same_place(kernel, stored, here):
         return

@@ -7,7 +7,7 @@ it: was a newer version committed? A snapshot never changes and never looks at t
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from omnigraph.base.ids import BranchName, CommitId, TableKey
@@ -147,6 +147,7 @@ class Heads:
 
     def _read(self, branch: BranchName, incarnation: str) -> Head:
         head = replace(self._open(branch), branch=branch, incarnation=incarnation)
+        self._kernel.objects.settle(_synced_folders(head))
         self.remember(head)
         return head
 
@@ -190,3 +191,11 @@ class Heads:
         return not tables.next_exists(layout.MANIFEST, branch, version) and tables.version_exists(
             layout.MANIFEST, branch, version
         )
+
+
+def _synced_folders(head: Head) -> Iterator[str]:
+    """Yield directories that were synced, parents included, before this head could exist."""
+    homes = {layout.lineage(table.location, table.branch) for table in head.tables.values()}
+    for home in (layout.MANIFEST, *homes):
+        yield home
+        yield f"{home}/{layout.VERSIONS_DIR}"

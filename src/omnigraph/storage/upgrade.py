@@ -98,9 +98,9 @@ def _upgrade_branch(kernel: Kernel, branch: BranchName, lock: HeldLock) -> bool:
     handle = _add_head(kernel, branch, handle)
     failpoint(AFTER_ROWS)
     identity = {
-        STAMP_KEY: str(STAMP).encode(),
-        GRAPH_UUID_KEY: str(uuid.uuid4()).encode(),
-        GRAPH_ROOT_KEY: str(kernel.root).encode(),
+        STAMP_KEY: str(STAMP),
+        GRAPH_UUID_KEY: str(uuid.uuid4()),
+        GRAPH_ROOT_KEY: str(kernel.root),
     }
     handle = stamp_schema(kernel.tables, handle, identity)
     sync_versions(kernel, [handle])
@@ -116,7 +116,7 @@ def _add_key(kernel: Kernel, handle: Handle) -> Handle:
         return handle
     if keyed:
         raise FormatError(f"{handle} has the key {keyed}, expected object_id")
-    return annotate_field(kernel.tables, handle, "object_id", {PRIMARY_KEY: b"true"})
+    return annotate_field(kernel.tables, handle, "object_id", {PRIMARY_KEY.decode(): "true"})
 
 
 def sweep_run_branches(kernel: Kernel) -> None:

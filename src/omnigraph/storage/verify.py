@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+import orjson
+
 from omnigraph.errors import FormatError, NotFoundError, StorageError
 from omnigraph.storage import layout
 from omnigraph.storage.branches import live_branches
 from omnigraph.storage.history import tables_at
 from omnigraph.storage.kernel import Kernel
-from omnigraph.storage.manifest import HEAD, Head, read_commits, read_rows
+from omnigraph.storage.manifest import HEAD, Head, head_row, read_commits, read_rows
 from omnigraph.storage.projections import projected_ids
 from omnigraph.storage.publish import digest
 from omnigraph.storage.sidecar import SidecarError, list_sidecars
@@ -77,6 +79,8 @@ def _check_head(head: Head) -> Iterator[Finding]:
     rows = read_rows(head.handle, equals("object_id", HEAD))
     if len(rows) != 1:
         yield Finding("head_rows", head.branch, f"{len(rows)} head rows instead of one")
+    elif _stated(rows["metadata"][0].as_py()) != _stated(head_row(head)["metadata"]):
+        yield Finding("head_rows", head.branch, "the head row differs from what was published")
     derived = tables_at(head, head.sequence)
     if derived != dict(head.tables):
         wrong = sorted(
@@ -85,6 +89,11 @@ def _check_head(head: Head) -> Iterator[Finding]:
         yield Finding(
             "snapshot_differs_from_history", head.branch, f"tables {', '.join(wrong)} differ"
         )
+
+
+def _stated(text: str) -> dict[str, object]:
+    """Return what a head row states; a new branch inherits the row and with it the name."""
+    return {key: value for key, value in orjson.loads(text).items() if key != "branch"}
 
 
 def _check_line(head: Head) -> Iterator[Finding]:

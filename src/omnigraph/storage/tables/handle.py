@@ -52,6 +52,11 @@ class Handle:
         return int(self.dataset.count_rows())
 
     @property
+    def metadata(self) -> dict[str, str]:
+        """Return the schema-level metadata."""
+        return dict(self.dataset.schema_metadata)
+
+    @property
     def fragment_count(self) -> int:
         """Return the number of fragments."""
         return len(self.dataset.get_fragments())
