@@ -60,6 +60,8 @@ class Operation:
     options: StorageOptions = QUIET
     forgets: bool = False
     """Whether it may take old snapshots away."""
+    steps: bool = False
+    """Whether it is several writes, so that there are states between before and after."""
 
 
 def run_operation(say: Say, name: str, root: str, sync_log: str | None = None) -> None:
@@ -182,6 +184,12 @@ def _write_fork(store: GraphStore) -> None:
 
 def _create_branch(store: GraphStore) -> None:
     store.branches.create("other", "side")
+
+
+def _recreate_branch(store: GraphStore) -> None:
+    store.branches.delete("side")
+    store.branches.create("side")
+    write(store, {A: {"a1": -5}}, "side")
 
 
 def _delete_branch(store: GraphStore) -> None:
@@ -312,6 +320,7 @@ OPERATIONS: dict[str, Operation] = {
         Operation("first write on a branch", _branched, _fork),
         Operation("later write on a branch", _forked, _write_fork),
         Operation("branch create", _forked, _create_branch),
+        Operation("branch create again", _forked, _recreate_branch, steps=True),
         Operation("branch delete", _forked, _delete_branch),
         Operation("merge", _forked, _merge),
         Operation("compaction", _fragmented, _compact),

@@ -1,7 +1,7 @@
 """What a power cut leaves of a directory: only what was forced to the disk is sure to survive.
 
 A child records every fsync it makes, with what the file or directory held at that moment.
-Afterwards `cut` rebuilds the directory as the disk might have kept it. Files are known by
+Afterwards `images` tells how the disk might have kept the directory. Files are known by
 inode and time of change, so renames and hard links carry their synced content along.
 """
 
@@ -13,10 +13,10 @@ import shutil
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-Mode = Literal["only synced", "unsynced empty", "unsynced halved"]
-MODES: tuple[Mode, ...] = ("only synced", "unsynced empty", "unsynced halved")
+Image = dict[str, bytes | None]
+"""A directory tree by relative path; None is a folder."""
 _LOCKS = "__locks"  # written in place, and meaningless to the next process
 
 
@@ -48,35 +48,55 @@ class Disk:
                 self.contents[event["identity"]] = bytes.fromhex(event["content"])
         return self
 
-    def unsynced(self) -> list[Path]:
-        """Return the files that exist now and whose content is not safe."""
-        return sorted(
-            file
-            for file in self.root.rglob("*")
-            if file.is_file()
-            and _LOCKS not in file.parts
-            and _identity(file.stat()) not in self.contents
-        )
+    def images(self, *, every_file: bool) -> dict[str, Image]:
+        """Return what the disk may have kept, by what happened to it.
 
-    def cut(self, mode: Mode) -> None:
-        """Turn the directory into what the disk kept."""
-        if mode == "only synced":
-            rebuilt = self.root.with_name("rebuilt")
-            self._rebuild(self.root, rebuilt)
-            shutil.rmtree(self.root, ignore_errors=True)
-            rebuilt.rename(self.root)
-            return
-        for file in self.unsynced():
-            content = file.read_bytes()
-            file.write_bytes(b"" if mode == "unsynced empty" else content[: len(content) // 2])
+        With `every_file` each unsynced file is torn alone; otherwise only the newest is.
+        """
+        now = {
+            str(path.relative_to(self.root)): path.read_bytes() if path.is_file() else None
+            for path in sorted(self.root.rglob("*"))
+        }
+        unsynced = [
+            name
+            for name, content in now.items()
+            if content is not None
+            and not name.startswith(_LOCKS)
+            and _identity((self.root / name).stat()) not in self.contents
+        ]
+        newest = sorted(unsynced, key=lambda name: (self.root / name).stat().st_mtime_ns)[-1:]
+        halves = {name: (now[name] or b"")[: len(now[name] or b"") // 2] for name in unsynced}
+        kept: Image = {}
+        self._collect(self.root, kept)
+        return {
+            "only what was synced": kept,
+            "unsynced files empty": {**now, **dict.fromkeys(unsynced, b"")},
+            **({"unsynced files halved": {**now, **halves}} if every_file else {}),
+            **{
+                f"{name} empty": {**now, name: b""} for name in (unsynced if every_file else newest)
+            },
+        }
 
-    def _rebuild(self, folder: Path, target: Path) -> None:
-        target.mkdir(parents=True)
+    def become(self, image: Image) -> None:
+        """Make the directory what the disk kept."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        self.root.mkdir(parents=True)
+        for name, content in image.items():
+            path = self.root / name
+            if content is None:
+                path.mkdir(parents=True, exist_ok=True)
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+
+    def _collect(self, folder: Path, image: Image) -> None:
         for name, identity in self.listings.get(str(folder), {}).items():
+            path = folder / name
             if identity == "folder":
-                self._rebuild(folder / name, target / name)
-            elif name != _LOCKS:
-                (target / name).write_bytes(self.contents.get(identity, b""))
+                image[str(path.relative_to(self.root))] = None
+                self._collect(path, image)
+            elif _LOCKS not in path.parts:
+                image[str(path.relative_to(self.root))] = self.contents.get(identity, b"")
 
 
 def record_syncs(log: str) -> None:

@@ -150,7 +150,10 @@ def _is_current(kernel: Kernel, head: Head) -> bool:
     """
     if not all(_exists(kernel, name) for name in (layout.COMMITS, layout.COMMIT_ACTORS)):
         return False
-    newest = last_fragment(kernel.tables.open_latest(layout.COMMITS, None), ["graph_commit_id"])
+    try:
+        newest = last_fragment(kernel.tables.open_latest(layout.COMMITS, None), ["graph_commit_id"])
+    except (DamagedError, SnapshotExpiredError):
+        return False  # torn; it is about to be rebuilt
     return newest is not None and head.commit_id in newest["graph_commit_id"].to_pylist()
 
 
