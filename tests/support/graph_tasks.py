@@ -1,0 +1,37 @@
+"""Tasks on a graph for child processes; each speaks through `say`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import omnigraph
+from omnigraph.errors import OmniGraphError
+from tests.support.fast import FAST
+
+SCHEMA = """node Person {
+  name: String @key
+  age: I32?
+  email: String? @unique
+}
+
+edge Knows: Person -> Person
+"""
+
+
+def mutate_each(say: Any, uri: str, queries: list[tuple[str, dict[str, Any]]]) -> None:
+    """Run mutations one after another; say how each ended."""
+    with omnigraph.connect(uri, options=FAST) as graph:
+        say("ready")
+        for text, params in queries:
+            try:
+                result = graph.mutate(text, params=params)
+            except OmniGraphError as error:
+                say(("refused", type(error).__name__))
+            else:
+                say(("done", result.commit_id))
+
+
+def mutate_keyed(say: Any, uri: str, text: str, params: dict[str, Any], key: str) -> None:
+    """Run one mutation under an idempotency key."""
+    with omnigraph.connect(uri, options=FAST) as graph:
+        say(("done", graph.mutate(text, params=params, idempotency_key=key).commit_id))
