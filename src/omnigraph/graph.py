@@ -20,6 +20,7 @@ from omnigraph.base.ids import ULIDS, TableKey
 from omnigraph.compiler.catalog.arrow import arrow_schema
 from omnigraph.compiler.catalog.build import LoadedSchema, catalog_of, load_schema
 from omnigraph.compiler.catalog.ir_json import from_json, schema_hash, to_json
+from omnigraph.compiler.catalog.migration import SchemaMigrationPlan, plan_schema_migration
 from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.compiler.compile import CompiledQuery, compile_query
 from omnigraph.compiler.ir.explain import explain_query
@@ -31,6 +32,7 @@ from omnigraph.engine.image.cache import ImageCache
 from omnigraph.engine.maintain import IndexReport, ensure_indexes
 from omnigraph.engine.read.context import Budget, Limits
 from omnigraph.engine.read.images import SnapshotImages
+from omnigraph.engine.read.plan import Plans
 from omnigraph.engine.read.run import run_read
 from omnigraph.engine.read.trace import Step, Trace
 from omnigraph.engine.search.embedder import Embedder
@@ -105,6 +107,7 @@ class Graph:
         self._store: GraphStore | None = store
         self._options = options
         self._cache = ImageCache(options.image_bytes)
+        self._plans = Plans()
         self._catalogs: dict[str, Catalog] = {}
         self._images: tuple[str, SnapshotImages] | None = None
         self._lock = threading.Lock()
@@ -204,6 +207,7 @@ class Graph:
         ir = _read_ir(compiled)
         bound = compiled.bind(params, now_ms=self._options.clock.now_us() // 1_000)
         budget = Budget(limits or self._options.limits, self._options.clock)
+        ir = self._plans.plan(ir, snapshot, catalog)
         ir, bound = with_vectors(ir, bound, self._options.embedder, _pinned_spaces(catalog))
         table = run_read(ir, self._images_of(snapshot, catalog), bound, budget, trace)
         self._cache.shrink()
@@ -287,9 +291,20 @@ class Graph:
         """Check the graph against its own rules; it is sound if every finding is harmless."""
         return self.store.verify()
 
+    def plan_schema(self, schema: Text, *, allow_data_loss: bool = False) -> SchemaMigrationPlan:
+        """Return the steps from the accepted schema to a new one; nothing is changed."""
+        accepted = from_json(self.store.read_file(IR_FILE))
+        desired = load_schema(_source(schema), accepted).ir
+        return plan_schema_migration(accepted, desired, allow_data_loss)
+
     def explain(self, source: Text, name: str | None = None) -> str:
-        """Return the operators a query compiles to."""
-        return explain_query(compile_query(self.catalog, _source(source), name).ir)
+        """Return the operators a query runs as on the current state of main."""
+        snapshot = self.store.snapshot()
+        catalog = self._catalog(snapshot)
+        ir = compile_query(catalog, _source(source), name).ir
+        return explain_query(
+            self._plans.plan(ir, snapshot, catalog) if isinstance(ir, ReadIr) else ir
+        )
 
     def at(self, moment: str | int, *, branch: str = "main") -> GraphAt:
         """Return the graph as it was: at a commit id, or at a version of a branch.
