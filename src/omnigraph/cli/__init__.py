@@ -1,5 +1,7 @@
 """The `omnigraph` command. Thin: parse arguments, call the rooms below, render.
 
-`app` is the entry, `output` decides how results, errors and exit codes look, `files` reads and
-replaces source files, `commands` has one module per family.
+In control-flow order: `app` (the entry), `options` (shared flags), `target` (which graph),
+`request` (which query, with which parameters), `files` (source files), `commands` (one module per
+family), `shell` (the interactive loop), `formats` (layouts of rows), `output` (errors and exit
+codes).
 """

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from omnigraph import __version__
 from omnigraph.cli import output
-from omnigraph.cli.commands import explain, fmt, query, schema
+from omnigraph.cli.commands import branch, commit, explain, fmt, graph, lock, query, read, schema
+from omnigraph.cli.commands import shell as shell_command
+from omnigraph.cli.options import ConfigOption, JsonOption, TargetOption, UriOption
+from omnigraph.cli.target import Flags
 from omnigraph.errors import OmniGraphError
 
 DEBUG = "--debug"
@@ -22,10 +26,20 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("init")(graph.init)
+app.command("read")(read.read)
+app.command("change")(read.change)
+app.command("shell")(shell_command.shell)
+app.command("snapshot")(graph.snapshot)
+app.add_typer(branch.app, name="branch")
+app.add_typer(commit.app, name="commit")
 app.add_typer(schema.app, name="schema")
 app.add_typer(query.app, name="query")
 app.command("explain")(explain.explain)
+app.command("profile")(explain.profile)
 app.command("fmt")(fmt.fmt)
+app.command("verify")(graph.verify)
+app.add_typer(lock.app, name="lock")
 
 
 def _show_version(asked: bool) -> None:
@@ -36,41 +50,70 @@ def _show_version(asked: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[
+    ctx: typer.Context,
+    version: Annotated[  # noqa: ARG001 - its callback answers
         bool,
         typer.Option(
             "--version", "-v", help="Print the version.", callback=_show_version, is_eager=True
         ),
     ] = False,
-    debug: Annotated[
+    debug: Annotated[  # noqa: ARG001 - `run` looks for it anywhere
         bool, typer.Option(DEBUG, help="Show a traceback when a command fails.")
     ] = False,
+    uri: UriOption = None,
+    target: TargetOption = None,
+    config: ConfigOption = None,
 ) -> None:
-    """Declare the options that every command shares."""
+    """Declare the options that may stand in front of a command."""
+    ctx.obj = Flags(uri, target, config)
 
 
 @app.command()
-def version() -> None:
+def version(json: JsonOption = False) -> None:
     """Print the version.
 
     Example: `omnigraph version`
     """
-    output.say(f"omnigraph {__version__}")
+    if json:
+        output.say_json({"name": "omnigraph", "version": __version__})
+    else:
+        output.say(f"omnigraph {__version__}")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; return its exit code: 0, 1 (failed), 2 (usage) or 130 (interrupted)."""
+    words = list(arguments)
+    ends = words.index("--") if "--" in words else len(words)
+    debug = DEBUG in words[:ends]
+    if debug:  # wherever it stands, it is meant for this function
+        words = [word for at, word in enumerate(words) if word != DEBUG or at > ends]
+    try:
+        app(words)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else output.EXIT_FAILURE
+    except OmniGraphError as error:
+        if debug:
+            raise
+        output.complain(error)
+        return output.exit_code(error)
+    except KeyboardInterrupt:
+        output.warn("interrupted")
+        return output.EXIT_INTERRUPTED
+    except Exception as error:  # the last line of defence of a command
+        if debug:
+            raise
+        output.complain_unexpected(error)
+        return output.EXIT_FAILURE
+    return output.EXIT_OK
 
 
 def main() -> None:
-    """Run the command line; the exit code is 0, 1 (failed), 2 (usage) or 130 (interrupted)."""
+    """Run the command line of this process."""
     try:
-        app()
-    except OmniGraphError as error:
-        if DEBUG in sys.argv[1:]:
-            raise
-        output.complain(error)
-        sys.exit(output.EXIT_FAILURE)
-    except KeyboardInterrupt:
-        output.warn("interrupted")
-        sys.exit(output.EXIT_INTERRUPTED)
+        code = run(sys.argv[1:])
+        sys.stdout.flush()
     except BrokenPipeError:
         # The reader (`| head`) went away: nothing is wrong, and nothing can be told.
         sys.stderr.close()
-        sys.exit(output.EXIT_OK)
+        code = output.EXIT_OK
+    sys.exit(code)

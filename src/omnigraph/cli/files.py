@@ -24,7 +24,7 @@ def read_source(path: Path, what: str) -> Source:
         with path.open("rb") as file:
             return decode(file.read(_MAX_FILE_BYTES), str(path))
     except FileNotFoundError:
-        raise NotFoundError(f"{what} file '{path}' not found") from None
+        raise NotFoundError(f"{what} file '{path}' not found (No such file)") from None
     except OSError as error:
         raise StorageError(f"cannot read {what} file '{path}': {error.strerror}") from error
 

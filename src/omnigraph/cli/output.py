@@ -7,15 +7,28 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from omnigraph.config.environment import wants_color
-from omnigraph.errors import OmniGraphError
+from omnigraph.errors import BadRequestError, OmniGraphError
 
 EXIT_OK = 0
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+
+_RED, _GREEN, _OFF = "\x1b[1;31m", "\x1b[1;32m", "\x1b[0m"
+_MAX_DETAILS = 20
+
+
+class UsageError(BadRequestError):
+    """The command line itself is wrong: flags that exclude each other, too many words."""
+
+
+def exit_code(error: OmniGraphError) -> int:
+    """Return the exit code an error means."""
+    return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILURE
 
 
 def say(text: str) -> None:
@@ -35,15 +48,29 @@ def warn(text: str) -> None:
 
 def complain(error: OmniGraphError) -> None:
     """Write an error to stderr as one readable block."""
-    # Only a compile error has places to show; importing its module is not worth it for others.
+    color = wants_color(sys.stderr)
+    # Errors with a place know how to show it; importing their modules is not worth it here.
     render = getattr(error, "render", None)
     if render is not None:
-        warn(render(color=wants_color(sys.stderr)))
+        warn(render(color=color))
         return
-    color = wants_color(sys.stderr)
-    label, hint = (
-        ("\x1b[1;31merror\x1b[0m", "\x1b[1;32mhint\x1b[0m") if color else ("error", "hint")
-    )
-    warn(f"{label}: {error.message}")
+    label, hint = (f"{_RED}error{_OFF}", f"{_GREEN}hint{_OFF}") if color else ("error", "hint")
+    details: Sequence[object] = getattr(error, "violations", ())
+    if len(details) > 1:
+        total = getattr(error, "total", len(details))
+        warn(f"{label}: {total} rules of the schema are broken; nothing was written")
+        for detail in details[:_MAX_DETAILS]:
+            warn(f"  - {detail}")
+        if total > _MAX_DETAILS:
+            warn(f"  … and {total - _MAX_DETAILS} more")
+    else:
+        warn(f"{label}: {error.message}")
     if error.hint:
         warn(f"  {hint}: {error.hint}")
+
+
+def complain_unexpected(error: Exception) -> None:
+    """Write an error nobody foresaw, without its traceback."""
+    label = f"{_RED}error{_OFF}" if wants_color(sys.stderr) else "error"
+    warn(f"{label}: unexpected {type(error).__name__}: {error}")
+    warn("  hint: run the command again with --debug and report what it shows")

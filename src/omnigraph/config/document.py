@@ -199,7 +199,7 @@ class Section:
             if name in self._asked:
                 continue
             if name in renamed:
-                hint: str | None = f"write `{renamed[name]}`"
+                hint: str | None = f"write `{self.join(renamed[name])}`"
             else:
                 hint = did_you_mean(name, self._asked)
             message = f"`{self.join(name)}` is not a setting and is ignored"

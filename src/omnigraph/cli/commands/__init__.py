@@ -1,4 +1,6 @@
-"""One module per command family: `schema`, `query`, `explain`, `fmt`.
+"""One module per command family.
 
-Heavy imports stay inside the functions, so that `omnigraph --help` answers at once.
+`graph` (init, snapshot, verify), `read` (read, change), `branch`, `commit`, `schema`, `query`,
+`explain` (explain, profile), `fmt`, `lock`, `shell`. Heavy imports stay inside the functions, so
+that `omnigraph --help` answers at once.
 """

@@ -1,35 +1,62 @@
-"""`omnigraph explain`: show what queries compile to."""
+"""`omnigraph explain` and `omnigraph profile`: what queries compile to, and what they cost."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import typer  # noqa: TC002 - read from the hints when the command tree is built
 
-from omnigraph.cli.commands.query import QueryOption
-from omnigraph.cli.commands.schema import JsonOption, SchemaOption
-from omnigraph.cli.files import read_source
-from omnigraph.cli.output import say, say_json
+from omnigraph.cli.commands.query import catalog_of
+from omnigraph.cli.commands.read import SnapshotOption, Words
+from omnigraph.cli.options import (
+    AliasOption,
+    BranchOption,
+    ConfigOption,
+    GraphArgument,
+    JsonOption,
+    MaybeQueryOption,
+    MaybeSchemaOption,
+    NameOption,
+    ParamOption,
+    ParamsFileOption,
+    ParamsOption,
+    QueryStringOption,
+    TargetOption,
+    UriOption,
+)
+from omnigraph.cli.output import UsageError, say, say_json
+from omnigraph.cli.request import QueryFlags, build_request, query_source
+from omnigraph.cli.target import Flags, find_uri, merged, one_uri, read_settings
+
+if TYPE_CHECKING:
+    from omnigraph.graph import Profile
 
 
 def explain(
-    query: QueryOption,
-    schema: SchemaOption,
-    name: Annotated[
-        str | None, typer.Option("--name", "-n", help="Only this query; default: all of the file.")
-    ] = None,
+    ctx: typer.Context,
+    graph: GraphArgument = None,
+    uri: UriOption = None,
+    target: TargetOption = None,
+    config: ConfigOption = None,
+    query: MaybeQueryOption = None,
+    query_string: QueryStringOption = None,
+    schema: MaybeSchemaOption = None,
+    name: NameOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show the operators that the queries of a file compile to.
+    """Show the operators that the queries of a file compile to; without --name, all of them.
 
     Example: `omnigraph explain --query people.gq --schema company.pg --name colleagues`
     """
-    from omnigraph.compiler.catalog.build import load_schema
     from omnigraph.compiler.compile import compile_file, compile_query
     from omnigraph.compiler.ir.explain import explain_query
 
-    catalog = load_schema(read_source(schema, "schema")).catalog
-    source = read_source(query, "query")
+    if (query is None) == (query_string is None):
+        raise UsageError("exactly one of --query or --query-string must be provided")
+    settings = read_settings(ctx, config)
+    address = find_uri(settings, one_uri(graph, uri), merged(ctx, Flags(uri, target, config)))
+    catalog, _ = catalog_of(settings, schema, address, "explain")
+    source = query_source(settings, query, query_string)
     if name is None:
         compiled = compile_file(catalog, source)
     else:
@@ -39,3 +66,74 @@ def explain(
         say_json({"queries": [{"name": name, "plan": plan} for name, plan in plans.items()]})
     else:
         say("\n\n".join(plan.rstrip("\n") for plan in plans.values()))
+
+
+def profile(
+    ctx: typer.Context,
+    words: Words = None,
+    uri: UriOption = None,
+    target: TargetOption = None,
+    config: ConfigOption = None,
+    query: MaybeQueryOption = None,
+    query_string: QueryStringOption = None,
+    alias: AliasOption = None,
+    name: NameOption = None,
+    params: ParamsOption = None,
+    params_file: ParamsFileOption = None,
+    param: ParamOption = None,
+    branch: BranchOption = None,
+    snapshot: SnapshotOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run a read query and show rows and milliseconds of every operator instead of its rows.
+
+    A command starts cold: the first operator that touches a table also pays for loading it.
+
+    Example: `omnigraph profile ./people.omni -q people.gq -n adults -p min=30`
+    """
+    if branch is not None and snapshot is not None:
+        raise UsageError("--branch and --snapshot exclude each other")
+    asked = QueryFlags(query, query_string, alias, name, params, params_file, param or ())
+    request = build_request(ctx, "read", words or (), Flags(uri, target, config), asked)
+    on_branch = request.branch(branch)
+    with request.place.open("profile") as opened:
+        found = opened.profile(
+            request.source, request.name, request.params, branch=on_branch, at=snapshot
+        )
+    if json:
+        say_json(_facts(found))
+    else:
+        say(profile_text(found))
+
+
+def _facts(found: Profile) -> dict[str, object]:
+    return {
+        "query_name": found.result.query_name,
+        "row_count": len(found.result),
+        "compile_ms": round(found.compile_ms, 3),
+        "total_ms": round(found.total_ms, 3),
+        "operators": [
+            {
+                "operator": step.operator,
+                "depth": step.depth,
+                "rows": step.rows,
+                "ms": round(step.ms, 3),
+            }
+            for step in found.steps
+        ],
+    }
+
+
+def profile_text(found: Profile) -> str:
+    """Return a profile as a table: rows and milliseconds in front, operators indented behind."""
+    rows = max([len(str(step.rows)) for step in found.steps] + [len("rows")])
+    lines = [f"{'rows':>{rows}}  {'ms':>9}  operator"]
+    lines += [
+        f"{step.rows:>{rows}}  {step.ms:>9.3f}  {'  ' * step.depth}{step.operator}"
+        for step in found.steps
+    ]
+    lines.append(
+        f"{len(found.result)} rows in {found.total_ms:.3f} ms"
+        f" (of them {found.compile_ms:.3f} ms to open and compile)"
+    )
+    return "\n".join(lines)

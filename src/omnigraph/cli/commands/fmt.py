@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli.commands.schema import JsonOption
 from omnigraph.cli.files import STDIN, find_sources, read_source, replace_text
+from omnigraph.cli.options import JsonOption
 from omnigraph.cli.output import EXIT_FAILURE, complain, say, say_json
 from omnigraph.compiler.source import Source
 from omnigraph.errors import BadRequestError, OmniGraphError
@@ -48,9 +48,9 @@ def fmt(
     if json:
         say_json({"files": [{"path": path, "status": status} for path, status in results.items()]})
     elif STDIN not in paths:
-        for path, status in results.items():
+        for name, status in results.items():
             if status in ("formatted", "would change"):
-                say(f"{status} {path}")
+                say(f"{status} {name}")
     failures = {"error", "would change"} if check else {"error"}
     if failures & set(results.values()):
         raise typer.Exit(EXIT_FAILURE)

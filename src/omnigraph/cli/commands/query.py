@@ -1,41 +1,63 @@
-"""`omnigraph query …`: lint query files against a schema."""
+"""`omnigraph query …`: lint query files against a schema file or a graph."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from omnigraph.cli.commands.schema import JsonOption, SchemaOption
-from omnigraph.cli.files import read_source
+from omnigraph.cli.files import STDIN, read_source
+from omnigraph.cli.options import (
+    ConfigOption,
+    GraphArgument,
+    JsonOption,
+    MaybeSchemaOption,
+    QueryOption,
+    TargetOption,
+    UriOption,
+)
 from omnigraph.cli.output import EXIT_FAILURE, say, say_json, warn
+from omnigraph.cli.target import Flags, Place, find_uri, merged, one_uri, read_settings
 from omnigraph.config.environment import wants_color
+from omnigraph.config.settings import Settings
+from omnigraph.errors import BadRequestError
+
+if TYPE_CHECKING:
+    from omnigraph.compiler.catalog.model import Catalog
+    from omnigraph.compiler.query.lint import SchemaSource
 
 app = typer.Typer(help="Check queries.", no_args_is_help=True)
-
-QueryOption = Annotated[
-    Path, typer.Option("--query", "-q", help="Query file (.gq); `-` is stdin.", show_default=False)
-]
 
 
 @app.command("lint")
 @app.command("check")
-def lint(query: QueryOption, schema: SchemaOption, json: JsonOption = False) -> None:
-    """Parse, type-check and lint every query of a file against a schema.
+def lint(
+    ctx: typer.Context,
+    query: QueryOption,
+    graph: GraphArgument = None,
+    uri: UriOption = None,
+    target: TargetOption = None,
+    config: ConfigOption = None,
+    schema: MaybeSchemaOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Parse, type-check and lint every query of a file against a schema file or a graph.
 
     Exits with 1 only when there are errors; warnings are shown and pass.
 
     Example: `omnigraph query lint --query people.gq --schema company.pg`
     """
-    from omnigraph.compiler.catalog.build import load_schema
     from omnigraph.compiler.diagnostics import render
-    from omnigraph.compiler.query.lint import SchemaSource, lint_queries
+    from omnigraph.compiler.query.lint import lint_queries
 
-    catalog = load_schema(read_source(schema, "schema")).catalog
-    source = read_source(query, "query")
-    result = lint_queries(catalog, source, str(query), SchemaSource.file(str(schema)))
+    settings = read_settings(ctx, config)
+    address = find_uri(settings, one_uri(graph, uri), merged(ctx, Flags(uri, target, config)))
+    catalog, origin = catalog_of(settings, schema, address, "query lint")
+    path = query_path(settings, query)
+    source = read_source(path, "query")
+    result = lint_queries(catalog, source, str(path), origin)
     if json:
         say_json(result.to_json())
     else:
@@ -45,3 +67,31 @@ def lint(query: QueryOption, schema: SchemaOption, json: JsonOption = False) -> 
         say("\n".join(result.lines()))
     if result.status == "error":
         raise typer.Exit(EXIT_FAILURE)
+
+
+def query_path(settings: Settings, given: str) -> Path:
+    """Return where a query file is; `-` is stdin."""
+    return STDIN if Path(given) == STDIN else settings.find_query_file(given)
+
+
+def catalog_of(
+    settings: Settings, schema: Path | None, uri: str | None, operation: str
+) -> tuple[Catalog, SchemaSource]:
+    """Return the meaning of a schema file or, without one, of a graph's schema.
+
+    Raises:
+        BadRequestError: neither is given.
+    """
+    from omnigraph.compiler.catalog.build import load_schema
+    from omnigraph.compiler.query.lint import SchemaSource
+
+    if schema is not None:
+        loaded = load_schema(read_source(schema, "schema"))
+        return loaded.catalog, SchemaSource.file(str(schema))
+    if uri is None:
+        raise BadRequestError(
+            f"{operation} requires --schema <schema.pg> or a resolvable repo target",
+            hint="pass a schema file, or a graph",
+        )
+    with Place(settings, uri).open(operation) as graph:
+        return graph.catalog, SchemaSource.repo(uri)

@@ -1,4 +1,4 @@
-"""`omnigraph schema …`: check schema files."""
+"""`omnigraph schema …`: check schema files, show a graph's schema, plan its change."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from omnigraph.cli.files import read_source
+from omnigraph.cli.options import (
+    ConfigOption,
+    GraphArgument,
+    JsonOption,
+    SchemaOption,
+    TargetOption,
+    UriOption,
+)
 from omnigraph.cli.output import EXIT_FAILURE, complain, say, say_json
+from omnigraph.cli.target import Flags, locate
 
-app = typer.Typer(help="Check schemas.", no_args_is_help=True)
-
-SchemaOption = Annotated[
-    Path,
-    typer.Option("--schema", "-s", help="Schema file (.pg); `-` is stdin.", show_default=False),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, nothing else.")]
+app = typer.Typer(help="Check, show and plan schemas.", no_args_is_help=True)
 
 
 @app.command()
@@ -55,3 +58,68 @@ def _report(
     path: Path, status: str, facts: dict[str, Any], findings: list[dict[str, Any]]
 ) -> dict[str, Any]:
     return {"status": status, "schema_path": str(path), **facts, "findings": findings}
+
+
+@app.command("get")
+@app.command("show")
+def show(
+    ctx: typer.Context,
+    graph: GraphArgument = None,
+    uri: UriOption = None,
+    target: TargetOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Print the accepted schema of a graph.
+
+    Example: `omnigraph schema get ./people.omni`
+    """
+    place = locate(ctx, graph, Flags(uri, target, config))
+    with place.open("schema show") as opened:
+        text = opened.schema
+    if json:
+        say_json({"schema_source": text})
+    else:
+        say(text.removesuffix("\n"))
+
+
+@app.command()
+def plan(
+    ctx: typer.Context,
+    schema: SchemaOption,
+    graph: GraphArgument = None,
+    uri: UriOption = None,
+    target: TargetOption = None,
+    config: ConfigOption = None,
+    allow_data_loss: Annotated[
+        bool,
+        typer.Option(
+            "--allow-data-loss", help="Plan drops and wider enums instead of refusing them."
+        ),
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Show the steps from a graph's schema to a new one; nothing is changed.
+
+    Exits with 0 even when a step is not supported: that is an answer, too.
+
+    Example: `omnigraph schema plan --schema next.pg ./people.omni`
+    """
+    place = locate(ctx, graph, Flags(uri, target, config))
+    source = read_source(schema, "schema")
+    with place.open("schema plan") as opened:
+        found = opened.plan_schema(source, allow_data_loss=allow_data_loss)
+    if json:
+        facts = found.to_json()
+        counted = {"supported": found.supported, "step_count": len(found.steps)}
+        say_json({"uri": place.uri, **counted, "steps": facts["steps"]})
+        return
+    from omnigraph.compiler.catalog.steps import UnsupportedChange, describe
+
+    say(f"schema plan for {place.uri}\nsupported: {'yes' if found.supported else 'no'}")
+    for step in found.steps:
+        say(f"- {describe(step)}")
+        if isinstance(step, UnsupportedChange):
+            say(f"  hint: {step.hint}")
+    if not found.steps:
+        say("no schema changes")

@@ -1,0 +1,161 @@
+"""Which graph a command means: flags, words, `omnigraph.yaml`; and opening it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omnigraph.cli.output import UsageError, warn
+from omnigraph.config.environment import process_environment, wants_color
+from omnigraph.config.load import load_settings
+from omnigraph.config.settings import DEFAULT_BRANCH, Settings
+from omnigraph.errors import BadRequestError
+
+if TYPE_CHECKING:
+    import typer
+
+    from omnigraph.graph import Graph, GraphOptions
+
+_REMOTE = ("http://", "https://")
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What the command line says about the graph; also accepted in front of the command."""
+
+    uri: str | None = None
+    target: str | None = None
+    config: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One graph and the settings in force."""
+
+    settings: Settings
+    uri: str
+
+    def branch(self, given: str | None) -> str:
+        """Return the branch to use: the given one, the configured one, or main."""
+        return given or self.settings.cli.branch or DEFAULT_BRANCH
+
+    def open(self, operation: str, *, read_only: bool = True) -> Graph:
+        """Open the graph; `operation` names the command in messages."""
+        require_local(self.uri, operation)
+        from omnigraph.graph import connect  # everything heavy hangs below this import
+
+        return connect(self.uri, read_only=read_only, options=self.options())
+
+    def options(self) -> GraphOptions:
+        """Return how graphs are opened here."""
+        from omnigraph.graph import GraphOptions
+
+        return GraphOptions(storage=self.settings.storage_options(self.uri))
+
+
+def require_local(uri: str, operation: str) -> None:
+    """Refuse servers.
+
+    Raises:
+        BadRequestError: the address is `http://` or `https://`.
+    """
+    if uri.startswith(_REMOTE):
+        raise BadRequestError(
+            f"{operation} is only supported against local repo URIs in this milestone",
+            hint="remote targets arrive later; use a path, file:// or s3:// address",
+        )
+
+
+def read_settings(ctx: typer.Context, config: str | None) -> Settings:
+    """Return the settings in force, having shown what is odd about them."""
+    settings = load_settings(config or _root_flags(ctx).config, process_environment())
+    color = wants_color(sys.stderr)
+    for problem in settings.warnings:
+        warn(problem.render(color=color))
+    return settings
+
+
+def locate(ctx: typer.Context, word: str | None, flags: Flags) -> Place:
+    """Return the graph of a command whose only free word is an address."""
+    settings = read_settings(ctx, flags.config)
+    return Place(settings, resolve(settings, one_uri(word, flags.uri), merged(ctx, flags)))
+
+
+def locate_named(
+    ctx: typer.Context, words: Sequence[str], what: str, flags: Flags
+) -> tuple[Place, str]:
+    """Return the graph and the name of a command that takes a name and maybe an address."""
+    uri, name = split_words(words, what)
+    settings = read_settings(ctx, flags.config)
+    return Place(settings, resolve(settings, one_uri(uri, flags.uri), merged(ctx, flags))), name
+
+
+def merged(ctx: typer.Context, flags: Flags) -> Flags:
+    """Return the flags of a command over those in front of it."""
+    root = _root_flags(ctx)
+    return Flags(flags.uri or root.uri, flags.target or root.target, flags.config or root.config)
+
+
+def resolve(settings: Settings, uri: str | None, flags: Flags, default: str | None = None) -> str:
+    """Return the address of a graph: as given, by its name, or the default one.
+
+    Raises:
+        NotFoundError: no graph of that name is configured.
+        BadRequestError: nothing says which graph is meant.
+    """
+    found = find_uri(settings, uri, flags, default)
+    if found is None:
+        raise BadRequestError(
+            "URI must be provided via <URI>, --target, or config",
+            hint="for example: omnigraph snapshot ./people.omni",
+        )
+    return found
+
+
+def find_uri(
+    settings: Settings, uri: str | None, flags: Flags, default: str | None = None
+) -> str | None:
+    """Return the address of a graph, or None if nothing names one; `default` is a graph's name."""
+    given = uri or flags.uri
+    if given is not None:
+        return given
+    name = flags.target or default or settings.cli.graph
+    if name is None:
+        return None
+    return name if "://" in name else settings.graph(name).uri
+
+
+def one_uri(word: str | None, option: str | None) -> str | None:
+    """Return the address given as a word or as `--uri`; both is too much."""
+    if word is not None and option is not None:
+        raise UsageError(f"two addresses are given: '{word}' and --uri {option}", hint="drop one")
+    return word or option
+
+
+def split_words(words: Sequence[str], what: str) -> tuple[str | None, str]:
+    """Return `(address, name)` of one or two words in either order.
+
+    Of two, the one that looks like an address is it; if both or none do, the last one is.
+    """
+    match list(words):
+        case [name]:
+            return None, name
+        case [first, second]:
+            if looks_like_uri(first) and not looks_like_uri(second):
+                return first, second
+            return second, first
+        case _:
+            raise UsageError(f"expected {what} and at most one URI, got {len(words)} words")
+
+
+def looks_like_uri(word: str) -> bool:
+    """Whether a word is an address rather than a name; a branch name may contain slashes."""
+    return "://" in word or word.rstrip("/").endswith(".omni") or Path(word).is_dir()
+
+
+def _root_flags(ctx: typer.Context) -> Flags:
+    found = ctx.find_root().obj
+    return found if isinstance(found, Flags) else Flags()
