@@ -24,11 +24,16 @@ class TableChange:
     updates: bool = False
     inserts_new: bool = False
     """Whether every row is new by construction (generated ids)."""
+    must_be_new: bool = False
+    """Whether a row whose id is taken breaks a rule, instead of replacing that row."""
+    replaces: bool = False
+    """Whether the rows take the place of all committed ones."""
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing would change."""
-        return not (self.upserts and len(self.upserts)) and not (self.deletes and len(self.deletes))
+        some = (self.upserts and len(self.upserts)) or (self.deletes and len(self.deletes))
+        return not some and not self.replaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,11 @@ class ChangeSet:
         """Return the rows put into a table, or None."""
         change = self.tables.get(key)
         return None if change is None or not change.upserts else change.upserts
+
+    def replaces(self, key: str) -> bool:
+        """Whether nothing of a table's committed rows stays."""
+        change = self.tables.get(key)
+        return change is not None and change.replaces
 
     def removed(self, key: str) -> pa.Array:
         """Return the ids that are gone from a table's committed rows: deleted or replaced."""

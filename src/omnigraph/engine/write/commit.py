@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from omnigraph.compiler.catalog.model import Catalog
-from omnigraph.engine.write.change_set import ChangeSet
+from omnigraph.engine.write.change_set import ChangeSet, TableChange
 from omnigraph.engine.write.validate import validate
 from omnigraph.storage.records import Commit
 from omnigraph.storage.write import CommitWindow, Outcome, WriteSession
@@ -40,8 +42,11 @@ def commit_changes(
     for key, change in changes.tables.items():
         if change.is_empty:
             continue
+        if change.replaces:
+            session.overwrite(key, _whole_table(change, session.base.open(key).schema))
+            continue
         if change.upserts is not None and len(change.upserts):
-            if change.inserts_new:
+            if change.inserts_new or change.must_be_new:
                 session.append(key, change.upserts)
             else:
                 session.upsert(key, change.upserts, strict=change.updates)
@@ -60,3 +65,9 @@ def commit_changes(
     )
     assert session.outcome is not None
     return commit, session.outcome
+
+
+def _whole_table(change: TableChange, schema: pa.Schema) -> pa.Table:
+    """Return the rows under the stored schema, whose column notes an overwrite must keep."""
+    rows = schema.empty_table() if change.upserts is None else change.upserts
+    return rows.select(schema.names).cast(schema)

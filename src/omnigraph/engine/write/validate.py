@@ -24,6 +24,8 @@ from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.predicate import is_in
 
 _KEYS_AT_ONCE = 8_192
+# Beyond this many keys one pass over the columns beats asking for them.
+_KEYS_WORTH_ASKING = 4 * _KEYS_AT_ONCE
 
 
 def validate(changes: ChangeSet, snapshot: Snapshot, catalog: Catalog) -> None:
@@ -33,20 +35,29 @@ def validate(changes: ChangeSet, snapshot: Snapshot, catalog: Catalog) -> None:
         ConstraintError: with the first 100 violations of all tables.
     """
     found = Violations()
+    found.extend(find_violations(changes, snapshot, catalog))
+    found.raise_if_any()
+
+
+def find_violations(
+    changes: ChangeSet, snapshot: Snapshot, catalog: Catalog
+) -> Iterator[Violation]:
+    """Yield every rule these changes break, table by table."""
     for node in catalog.nodes.values():
         rows = changes.upserts(node.table_key)
         if rows is not None:
-            found.extend(_values(node, rows))
-            found.extend(_uniqueness(node, rows, changes, snapshot))
+            yield from _values(node, rows)
+            yield from _already_there(node, rows, changes, snapshot)
+            yield from _uniqueness(node, rows, changes, snapshot)
     for edge in catalog.edges.values():
         rows = changes.upserts(edge.table_key)
         if rows is not None:
-            found.extend(_values(edge, rows))
-            found.extend(_endpoints(edge, rows, changes, snapshot))
-            found.extend(_uniqueness(edge, rows, changes, snapshot))
-        found.extend(_cardinality(edge, changes, snapshot))
-        found.extend(_left_dangling(edge, changes, snapshot))
-    found.raise_if_any()
+            yield from _values(edge, rows)
+            yield from _already_there(edge, rows, changes, snapshot)
+            yield from _endpoints(edge, rows, changes, snapshot)
+            yield from _uniqueness(edge, rows, changes, snapshot)
+        yield from _cardinality(edge, changes, snapshot)
+        yield from _left_dangling(edge, changes, snapshot)
 
 
 # Rules of one row
@@ -136,6 +147,24 @@ def _check(type_name: str, check: Check, rows: pa.Table) -> Iterator[Violation]:
 # Rules across rows
 
 
+def _already_there(
+    kind: NodeType | EdgeType, rows: pa.Table, changes: ChangeSet, snapshot: Snapshot
+) -> Iterator[Violation]:
+    """A row that must be new has the id of a committed one."""
+    if (
+        not changes.tables[kind.table_key].must_be_new
+        or not snapshot.table(kind.table_key).row_count
+    ):
+        return
+    ids = _array(rows[ID])
+    taken = _array(snapshot.open(kind.table_key).by_ids(ids, [ID])[ID])
+    if not len(taken):
+        return
+    for at in np.flatnonzero(mask_of(pc.is_in(ids, value_set=taken))):
+        text = f"{kind.name} '{ids[int(at)].as_py()}' exists already"
+        yield _violation(Rule.KEY, kind.name, ID, rows, int(at), ids[int(at)].as_py(), text)
+
+
 def _uniqueness(
     kind: NodeType | EdgeType, rows: pa.Table, changes: ChangeSet, snapshot: Snapshot
 ) -> Iterator[Violation]:
@@ -147,6 +176,8 @@ def _uniqueness(
 
 def _repeated(type_name: str, columns: tuple[str, ...], rows: pa.Table) -> Iterator[Violation]:
     """Two of the new rows agree."""
+    if len(columns) == 1 and _are_distinct(rows[columns[0]]):
+        return
     codes = _tuple_codes([rows], columns)
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
     for at in np.flatnonzero(first[inverse] != np.arange(len(codes))):
@@ -162,7 +193,9 @@ def _taken(
     snapshot: Snapshot,
 ) -> Iterator[Violation]:
     """A new row agrees with a committed one that stays."""
-    if not len(rows) or not snapshot.table(kind.table_key).row_count:
+    if not len(rows) or changes.replaces(kind.table_key):
+        return
+    if not snapshot.table(kind.table_key).row_count:
         return
     candidates = _candidates(kind, columns, rows, snapshot)
     gone = pc.is_in(candidates[ID], value_set=changes.removed(kind.table_key))
@@ -188,6 +221,8 @@ def _candidates(
     if probe is None:
         return reader.scan([ID, *columns])
     wanted = pc.unique(_array(rows[probe]))
+    if len(wanted) > _KEYS_WORTH_ASKING:
+        return reader.scan([ID, *columns])
     parts = [reader.scan([ID, *columns], is_in(probe, part)) for part in _chunks(wanted)]
     return pa.concat_tables(parts)
 
@@ -230,7 +265,7 @@ def _existing(key: str, wanted: pa.Array, changes: ChangeSet, snapshot: Snapshot
         wanted = wanted.filter(pc.invert(pc.is_in(wanted, value_set=own)))
     if change is not None and change.deletes is not None:
         wanted = wanted.filter(pc.invert(pc.is_in(wanted, value_set=change.deletes)))
-    if len(wanted) and snapshot.table(key).row_count:
+    if len(wanted) and snapshot.table(key).row_count and not changes.replaces(key):
         parts.append(_array(snapshot.open(key).by_ids(wanted, [ID])[ID]))
     return pa.concat_arrays(parts) if parts else pa.array([], pa.string())
 
@@ -247,10 +282,7 @@ def _cardinality(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> Iter
         touched = touched.filter(pc.invert(pc.is_in(touched, value_set=gone_nodes.deletes)))
     if not len(touched):
         return
-    reader = snapshot.open(edge.table_key)
-    found = pa.concat_tables(
-        [reader.scan([ID, "src"], is_in("src", part)) for part in _chunks(touched)]
-    )
+    found = _edges_of(edge, touched, changes, snapshot)
     gone = pc.is_in(found[ID], value_set=changes.removed(edge.table_key))
     sources = [_array(found.filter(pc.invert(gone))["src"])]
     if change.upserts is not None:
@@ -271,11 +303,25 @@ def _cardinality(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> Iter
             yield Violation(Rule.CARDINALITY, edge.name, text, "src", None, source)
 
 
+def _edges_of(
+    edge: EdgeType, sources: pa.Array, changes: ChangeSet, snapshot: Snapshot
+) -> pa.Table:
+    """Return id and source of the committed edges of some nodes."""
+    reader = snapshot.open(edge.table_key)
+    if changes.replaces(edge.table_key):
+        return reader.scan([ID, "src"], limit=0)
+    if len(sources) > _KEYS_WORTH_ASKING:
+        rows = reader.scan([ID, "src"])
+        return rows.filter(pc.is_in(rows["src"], value_set=sources))
+    parts = [reader.scan([ID, "src"], is_in("src", part)) for part in _chunks(sources)]
+    return pa.concat_tables(parts)
+
+
 def _touched_sources(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> pa.Array:
     change = changes.tables[edge.table_key]
     parts = [] if change.upserts is None else [_array(change.upserts["src"])]
     removed = changes.removed(edge.table_key)
-    if len(removed) and not change.inserts_new:
+    if len(removed) and not (change.inserts_new or change.replaces):
         parts.append(_array(snapshot.open(edge.table_key).by_ids(removed, ["src"])["src"]))
     return pc.unique(pa.concat_arrays(parts)) if parts else pa.array([], pa.string())
 
@@ -284,6 +330,9 @@ def _left_dangling(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> It
     """An edge that stays must not lose an end to a deleted node."""
     for end, node in (("src", edge.from_type), ("dst", edge.to_type)):
         change = changes.tables.get(f"node:{node}")
+        if change is not None and change.replaces:
+            yield from _left_by_replacement(edge, end, node, changes, snapshot)
+            continue
         if change is None or change.deletes is None or not len(change.deletes):
             continue
         reader = snapshot.open(edge.table_key)
@@ -297,7 +346,30 @@ def _left_dangling(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> It
                 yield _violation(Rule.ENDPOINT, edge.name, end, rows, at, value, text)
 
 
+def _left_by_replacement(
+    edge: EdgeType, end: str, node: str, changes: ChangeSet, snapshot: Snapshot
+) -> Iterator[Violation]:
+    """An edge that stays must find its end among the rows that replace the nodes."""
+    if changes.replaces(edge.table_key) or not snapshot.table(edge.table_key).row_count:
+        return
+    rows = snapshot.open(edge.table_key).scan([ID, end])
+    rows = rows.filter(pc.invert(pc.is_in(rows[ID], value_set=changes.removed(edge.table_key))))
+    new = changes.upserts(f"node:{node}")
+    known = pa.array([], pa.string()) if new is None else _array(new[ID])
+    for at in np.flatnonzero(~mask_of(pc.is_in(_array(rows[end]), value_set=known))):
+        value = rows[end][int(at)].as_py()
+        text = f"{edge.name}: {end} '{value}' is replaced away, but an edge to it remains"
+        yield _violation(Rule.ENDPOINT, edge.name, end, rows, int(at), value, text)
+
+
 # Pieces
+
+
+def _are_distinct(values: pa.ChunkedArray) -> bool:
+    """Whether no two values are equal; false also where only a closer look can tell."""
+    if pa.types.is_nested(values.type) or pa.types.is_floating(values.type):
+        return False
+    return bool(pc.count_distinct(values, mode="all").as_py() == len(values))
 
 
 def _tuple_codes(tables: list[pa.Table], columns: tuple[str, ...]) -> Any:  # noqa: ANN401 - int array

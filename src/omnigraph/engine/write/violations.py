@@ -15,6 +15,7 @@ MAX_REPORTED = 100
 class Rule(StrEnum):
     """Which rule was broken."""
 
+    RECORD = "record"
     TYPE = "type"
     REQUIRED = "required"
     ENUM = "enum"
