@@ -76,6 +76,16 @@ def stage_update(dataset, keys, v, *, declare=True, new=()):
     return Transaction(dataset.version, operation)
 
 
+def stage_delete(dataset):
+    left = dataset.get_fragment(0).delete_rows([0])
+    return Transaction(dataset.version, LanceOperation.Delete([left], [], "by address"))
+
+
+def stage_index(dataset):
+    built = dataset.create_index_uncommitted("id", "BTREE", name="ix", fragment_ids=[0])
+    return Transaction(dataset.version, LanceOperation.CreateIndex([built], []))
+
+
 def commit(dataset, transaction):
     return LanceDataset.commit(dataset, transaction, max_retries=0)
 
@@ -160,6 +170,25 @@ class TestCommits:
         done = commit(old, staged)
         assert done.version == 2
         assert lance.dataset(uri).version == 3
+
+    @pytest.mark.parametrize(
+        "stage",
+        [
+            pytest.param(lambda dataset: stage_append(dataset, "z"), id="append"),
+            pytest.param(lambda dataset: stage_update(dataset, ["a"], 9), id="update"),
+            pytest.param(lambda dataset: stage_delete(dataset), id="delete"),
+            pytest.param(lambda dataset: stage_index(dataset), id="index"),
+        ],
+    )
+    def test_every_other_write_lands_on_top_of_the_newest_version(self, uri, stage):
+        """Why `commit_staged` asks for a newer version only after an overwrite."""
+        old = lance.dataset(uri)
+        staged = stage(old)
+        for key in "xyz":
+            lance.write_dataset(rows(key), uri, mode="append")
+        for version in (2, 3):
+            (Path(uri) / "_versions" / f"{2**64 - 1 - version:020d}.manifest").unlink()
+        assert commit(old, staged).version == 5
 
     def test_restore_fences_appends_and_updates_staged_before(self, uri):
         """Taking over from a dead writer."""

@@ -16,7 +16,7 @@ import random
 import socket
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import orjson
 
@@ -311,20 +311,27 @@ class _LeaseLocks:
         self.clock = clock
         self.ttl_s = ttl_s
         self._seen: dict[str, tuple[tuple[str, ...], float]] = {}
+        self._released: dict[str, int] = {}
 
     def attempt(self, holder: Holder) -> _HeldLease | None:
+        if (last := self._released.pop(holder.name, None)) is not None:
+            # Epochs have no gaps: if the one after ours is still free, nobody was in between.
+            held = self._take(holder, last + 1, took_over=False)
+            if held is not None:
+                return held
         epoch, words = self._newest(holder.name)
         free = epoch == 0 or "released" in words
         dead = not free and ("broken" in words or self._unchanged(holder.name, epoch, words))
         if not (free or dead):
             return None
-        mine = Holder(
-            holder.name, holder.operation, holder.pid, holder.host, holder.since_us, epoch + 1
-        )
-        if not self._objects.create(self._object(mine.name, mine.epoch, "held"), _encode(mine)):
+        return self._take(holder, epoch + 1, took_over=dead)
+
+    def _take(self, holder: Holder, epoch: int, *, took_over: bool) -> _HeldLease | None:
+        mine = replace(holder, epoch=epoch)
+        if not self._objects.create(self._object(mine.name, epoch, "held"), _encode(mine)):
             return None
         self._seen.pop(holder.name, None)
-        return _HeldLease(mine, self, took_over=dead)
+        return _HeldLease(mine, self, took_over=took_over)
 
     def release(self, held: HeldLock) -> None:
         assert isinstance(held, _HeldLease)
@@ -333,6 +340,7 @@ class _LeaseLocks:
             return
         name, epoch = held.holder.name, held.epoch
         self._objects.create(self._object(name, epoch, "released"), b"")
+        self._released[name] = epoch
         if epoch % 16 == 0:
             self._forget_before(name, epoch)
 

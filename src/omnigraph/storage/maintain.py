@@ -31,7 +31,7 @@ from omnigraph.storage.publish import (
     write_sidecar_for,
 )
 from omnigraph.storage.records import Changes, Commit, TableVersion
-from omnigraph.storage.recovery import recover_branch
+from omnigraph.storage.recovery import settled_head
 from omnigraph.storage.sidecar import Sidecar, delete_sidecar, write_sidecar
 from omnigraph.storage.snapshot import Heads
 from omnigraph.storage.tables.commit import commit_staged
@@ -84,8 +84,7 @@ def compact_table(
         return CompactionStats(key, 0, 0, False)
     failpoint(AFTER_REWRITE)
     with kernel.locks.hold(branch_lock_name(branch), "Optimize") as lock:
-        recover_branch(kernel, heads, branch, lock)
-        head = heads.current(branch)
+        head = settled_head(kernel, heads, branch, lock)
         current = head.tables.get(key)
         if current is None or (current.location, current.branch) != (table.location, table.branch):
             return CompactionStats(key, 0, 0, False, "the table was replaced meanwhile")
@@ -174,8 +173,7 @@ def build_index(
     if staged is None:
         return False
     with kernel.locks.hold(branch_lock_name(branch), "EnsureIndices") as lock:
-        recover_branch(kernel, heads, branch, lock)
-        head = heads.current(branch)
+        head = settled_head(kernel, heads, branch, lock)
         if head.tables.get(key) != table:
             return False
         moved = TableVersion(key, table.location, table.version + 1, table.branch, table.row_count)
@@ -207,8 +205,7 @@ def _in_place(
 ) -> bool:
     """Run an operation that Lance commits by itself, inside the window and under a sidecar."""
     with kernel.locks.hold(branch_lock_name(branch), "EnsureIndices") as lock:
-        recover_branch(kernel, heads, branch, lock)
-        head = heads.current(branch)
+        head = settled_head(kernel, heads, branch, lock)
         table = head.tables[key]
         if layout.fork_owner(table.branch) != branch:
             return False
@@ -265,8 +262,7 @@ def fold_manifest(kernel: Kernel, heads: Heads, branch: BranchName) -> bool:
     if not _foldable(heads.current(branch).handle):
         return False
     with kernel.locks.hold(branch_lock_name(branch), "Optimize") as lock:
-        recover_branch(kernel, heads, branch, lock)
-        head = heads.current(branch)
+        head = settled_head(kernel, heads, branch, lock)
         chosen = _foldable(head.handle)
         if not chosen:
             return False

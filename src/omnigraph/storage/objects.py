@@ -12,10 +12,12 @@ import contextlib
 import itertools
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import obstore
 from obstore.exceptions import AlreadyExistsError as ObjectExists
@@ -29,6 +31,7 @@ from omnigraph.errors import ErrorKind, StorageError
 from omnigraph.storage.counters import Counters
 from omnigraph.storage.options import StorageOptions
 
+T = TypeVar("T")
 _TEMP_MARK = "#"
 _temp_numbers = itertools.count()
 
@@ -109,6 +112,17 @@ class Objects:
         """Return an object's facts, or None if it does not exist."""
         with _naming("look at", name):
             return self._backend.head(name)
+
+    def exist(self, *names: str) -> list[bool]:
+        """Return which objects exist, asked together."""
+        return self.together(*(partial(self.exists, name) for name in names))
+
+    def together(self, *asks: Callable[[], T]) -> list[T]:
+        """Run independent questions: at once where each waits for the network, else in order."""
+        if self.root.is_local or len(asks) < 2:
+            return [ask() for ask in asks]
+        with ThreadPoolExecutor(len(asks), "omnigraph-ask") as pool:
+            return [future.result() for future in [pool.submit(ask) for ask in asks]]
 
     def list(self, prefix: str) -> list[ObjectInfo]:
         """Return every object below a prefix, sorted by name; unfinished writes are hidden."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from ulid import ULID
@@ -101,6 +102,33 @@ def recover_branch(
             if outcome is not None:
                 done.append(outcome)
     return done
+
+
+def entry_head(kernel: Kernel, heads: Heads, branch: BranchName) -> Head:
+    """Return the head a write starts from, having rolled forward what could be."""
+    asks: tuple[Callable[[], Any], ...] = (
+        partial(sweep, kernel, heads, full=False),
+        partial(heads.current, branch),
+    )
+    healed, head = kernel.objects.together(*asks)
+    return heads.current(branch) if healed else head
+
+
+def settled_head(kernel: Kernel, heads: Heads, branch: BranchName, lock: HeldLock) -> Head:
+    """Return the head of a branch on which nothing is left half done; we hold its lock."""
+    if kernel.root.is_local:
+        recover_branch(kernel, heads, branch, lock)
+        return heads.current(branch)
+    # Over a network both questions are asked at once; a pending sidecar is the rare answer.
+    asks: tuple[Callable[[], Any], ...] = (
+        partial(list_sidecars, kernel.objects),
+        partial(heads.current, branch),
+    )
+    pending, head = kernel.objects.together(*asks)
+    if not any(sidecar.branch == branch for sidecar in pending):
+        return head  # type: ignore[no-any-return]  # the second answer is a head
+    recover_branch(kernel, heads, branch, lock)
+    return heads.current(branch)
 
 
 def sweep(kernel: Kernel, heads: Heads, *, full: bool) -> list[Recovered]:

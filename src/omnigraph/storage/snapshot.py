@@ -186,11 +186,12 @@ class Heads:
         The first test matters to a process that slept through a cleanup: then the *next*
         version may be gone too.
         """
-        tables, branch = self._kernel.tables, layout.lance_branch(head.branch)
-        version = head.manifest_version
-        return not tables.next_exists(layout.MANIFEST, branch, version) and tables.version_exists(
-            layout.MANIFEST, branch, version
+        branch, version = layout.lance_branch(head.branch), head.manifest_version
+        newer, still_there = self._kernel.objects.exist(
+            layout.version_file(layout.MANIFEST, branch, version + 1),
+            layout.version_file(layout.MANIFEST, branch, version),
         )
+        return still_there and not newer
 
 
 def _synced_folders(head: Head) -> Iterator[str]:

@@ -49,7 +49,7 @@ from omnigraph.storage.pins import PinRecord, live_pins
 from omnigraph.storage.projections import reconcile
 from omnigraph.storage.publish import digest
 from omnigraph.storage.records import Commit, Kind
-from omnigraph.storage.recovery import Recovered, heal_torn_manifest, sweep
+from omnigraph.storage.recovery import Recovered, entry_head, heal_torn_manifest, sweep
 from omnigraph.storage.relocation import check_root
 from omnigraph.storage.snapshot import Heads, Snapshot, snapshot_of
 from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError
@@ -118,8 +118,7 @@ class GraphStore:
         """Start a write on top of the branch's current state."""
         self._require_writable()
         name = layout.parse_branch(branch, operation="write")
-        sweep(self.kernel, self._heads, full=False)
-        base = snapshot_of(self.kernel, self._heads.current(name))
+        base = snapshot_of(self.kernel, entry_head(self.kernel, self._heads, name))
         return WriteSession(
             self.kernel,
             self._heads,

@@ -26,7 +26,7 @@ from omnigraph.storage.manifest import Head, find_commit
 from omnigraph.storage.projections import adopted_rows
 from omnigraph.storage.publish import Intent, TableMove, digest, publish, sync_versions
 from omnigraph.storage.records import Changes, Commit, Kind, TableVersion
-from omnigraph.storage.recovery import heal_drift, recover_branch
+from omnigraph.storage.recovery import heal_drift, settled_head
 from omnigraph.storage.snapshot import Heads, Snapshot, snapshot_of
 from omnigraph.storage.tables.failures import CommitRaceError
 from omnigraph.storage.tables.fork import create_fork, fork_files, name_is_free
@@ -285,8 +285,7 @@ def _window(
     """One attempt under the lock: heal, re-read, re-validate, publish."""
     kernel, branch = session.kernel, session.branch
     with kernel.locks.hold(branch_lock_name(branch), session.writer_kind) as lock:
-        recover_branch(kernel, session.heads, branch, lock)
-        head = session.heads.current(branch)
+        head = settled_head(kernel, session.heads, branch, lock)
         for commit_id in attempted:
             if (done := find_commit(head.handle, commit_id)) is not None:
                 return done, "committed"
@@ -346,14 +345,17 @@ def _check_terms(session: WriteSession, terms: _Terms, head: Head) -> None:
 
 def _without_drift(session: WriteSession, head: Head) -> Head:
     """Refuse or undo versions beyond the graph's, before anything is put on top of them."""
-    tables = session.kernel.tables
-    for key in session._planned:
-        table = head.tables.get(key)
-        if (
-            table is not None
-            and layout.fork_owner(table.branch) == session.branch
-            and tables.next_exists(table.location, table.branch, table.version)
-        ):
+    owned = [
+        table
+        for key in session._planned
+        if (table := head.tables.get(key)) is not None
+        and layout.fork_owner(table.branch) == session.branch
+    ]
+    ahead = session.kernel.objects.exist(
+        *(layout.version_file(part.location, part.branch, part.version + 1) for part in owned)
+    )
+    for table, drifted in zip(owned, ahead, strict=True):
+        if drifted:
             head = heal_drift(session.kernel, session.heads, head, table)
     return head
 

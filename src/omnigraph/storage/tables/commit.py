@@ -1,8 +1,9 @@
 """Moving one dataset by exactly one version.
 
 Never `commit_lock`: it replaces the create-only write by a check and loses acknowledged
-commits. A plain commit may silently land on a moved dataset, so the result is checked; and an
-error may hide a success, so the history is asked before anything is decided.
+commits. A plain commit may silently land on a moved dataset, and an overwrite below the newest
+version, so the result is checked; and an error may hide a success, so the history is asked
+before anything is decided.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def commit_staged(tables: Tables, staged: Staged, *, remember: bool = True) -> H
         handle = landed  # the store did it; only its answer got lost
     else:
         handle = Handle(base.location, base.branch, int(dataset.version), dataset)
-    if handle.version != pin + 1 or tables.next_exists(base.location, base.branch, handle.version):
+    if handle.version != pin + 1 or (
+        staged.replaces_all and tables.next_exists(base.location, base.branch, handle.version)
+    ):
         raise CommitRaceError(
             f"{base.location} moved while it was being committed: "
             f"landed at {handle.version}, expected {pin + 1}",
