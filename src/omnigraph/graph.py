@@ -22,7 +22,7 @@ from omnigraph.compiler.catalog.build import LoadedSchema, catalog_of, load_sche
 from omnigraph.compiler.catalog.ir_json import from_json, schema_hash, to_json
 from omnigraph.compiler.catalog.migration import SchemaMigrationPlan, plan_schema_migration
 from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType
-from omnigraph.compiler.compile import CompiledQuery, compile_query
+from omnigraph.compiler.compile import BoundQuery, CompiledQuery, compile_query
 from omnigraph.compiler.ir.explain import explain_query
 from omnigraph.compiler.ir.ops import MutationIr, ReadIr
 from omnigraph.compiler.source import Source
@@ -30,8 +30,9 @@ from omnigraph.compiler.syntax import decode
 from omnigraph.embedders.local import LocalEmbedder
 from omnigraph.engine.image.cache import ImageCache
 from omnigraph.engine.maintain import IndexReport, ensure_indexes
-from omnigraph.engine.read.context import Budget, Limits
+from omnigraph.engine.read.context import Budget, Images, Limits
 from omnigraph.engine.read.images import SnapshotImages
+from omnigraph.engine.read.narrow import narrow_images, tables_of
 from omnigraph.engine.read.plan import Plans
 from omnigraph.engine.read.run import run_read
 from omnigraph.engine.read.trace import Step, Trace
@@ -358,6 +359,19 @@ class Graph:
             found = catalog_of(from_json(self.store.read_file(IR_FILE, snapshot)))
             self._catalogs[digest] = found
         return found
+
+    def _images_for(
+        self, ir: ReadIr, bound: BoundQuery, snapshot: Snapshot, catalog: Catalog
+    ) -> Images:
+        """Return what a query runs on: resident tables, or just its rows of cold ones."""
+        kept = self._images
+        if kept is not None and kept[0] == snapshot.commit_id:
+            return kept[1]
+        if not self._cache.wants_residence(tables_of(ir, snapshot)):
+            found = narrow_images(ir, snapshot, catalog, bound.params)
+            if found is not None:
+                return found
+        return self._images_of(snapshot, catalog)
 
     def _images_of(self, snapshot: Snapshot, catalog: Catalog) -> SnapshotImages:
         """Return the images of a snapshot; those of the last one are kept at hand."""

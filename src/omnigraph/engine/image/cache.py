@@ -46,6 +46,7 @@ class ImageCache:
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self._entries: OrderedDict[tuple[Any, ...], _Entry] = OrderedDict()
+        self._uses: dict[tuple[str, str | None], int] = {}
         self._lock = threading.Lock()
         self._building: dict[tuple[Any, ...], threading.Lock] = {}
 
@@ -65,6 +66,20 @@ class ImageCache:
             return refreshed or read_image(reader, table.row_count)
 
         return self.get(key, build, _table_bytes)
+
+    def wants_residence(self, tables: Sequence[TableVersion]) -> bool:
+        """Whether reading these tables whole pays off: they are here, or asked for again.
+
+        Counts as a use; the first use of a cold table says no.
+        """
+        with self._lock:
+            here = {key[1:3] for key in self._entries if key[0] == "table"}
+            again = False
+            for table in tables:
+                lineage = (table.location, table.branch)
+                self._uses[lineage] = self._uses.get(lineage, 0) + 1
+                again = again or self._uses[lineage] > 1
+            return again or all((table.location, table.branch) in here for table in tables)
 
     def advance(
         self,

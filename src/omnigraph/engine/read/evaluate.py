@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, assert_never
 
 import numpy as np
@@ -40,13 +41,18 @@ Constant = Literal | Param | KeyId
 
 def constant(expr: Constant, ctx: ReadContext) -> Any:  # noqa: ANN401 - any literal value
     """Return the value of an expression that is the same for every row."""
+    return value_of(expr, ctx.params)
+
+
+def value_of(expr: Constant, params: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any literal value
+    """Return the value of a constant under the given parameters."""
     match expr:
         case Literal():
             return expr.value
         case Param():
-            return ctx.params[expr.name]
+            return params[expr.name]
         case KeyId():
-            parts = [(constant(part, ctx), part.type) for part in expr.parts]
+            parts = [(value_of(part, params), part.type) for part in expr.parts]
             return None if any(value is None for value, _ in parts) else key_id(parts)
         case _:
             assert_never(expr)

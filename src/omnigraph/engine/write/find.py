@@ -6,7 +6,6 @@ evaluation of the predicate on the rows that came back.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,19 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.compiler.ir.ops import ROW
-from omnigraph.compiler.query.ast import CompareOp
-from omnigraph.compiler.query.typed import Compare, IsNull, Predicate, Prop
-from omnigraph.compiler.types import INTEGERS, Scalar
+from omnigraph.compiler.query.typed import Predicate
 from omnigraph.engine.image.table import TableImage, fresh_image
 from omnigraph.engine.read.context import Budget, ReadContext
-from omnigraph.engine.read.evaluate import Constant, constant, holds
+from omnigraph.engine.read.evaluate import holds, value_of
+from omnigraph.engine.read.pushdown import pushdown
 from omnigraph.engine.read.rows import Rows
 from omnigraph.engine.write.change_set import ID, Draft
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables import predicate as stored
-
-_EPOCH = dt.date(1970, 1, 1)
-_COMPARABLE = frozenset({CompareOp.EQ, CompareOp.LT, CompareOp.LE, CompareOp.GT, CompareOp.GE})
 
 
 class RowFinder:
@@ -40,8 +34,7 @@ class RowFinder:
 
     def matching(self, key: str, where: Sequence[Predicate]) -> pa.Table:
         """Return whole rows that satisfy every predicate, committed ones first."""
-        pushed = [part for one in where if (part := self._pushdown(one)) is not None]
-        narrowed = stored.AllOf(tuple(pushed)) if pushed else None
+        narrowed = pushdown(where, lambda expr: value_of(expr, self._params))
         committed = self._snapshot.open(key).scan(where=narrowed)
         committed = self._unshadowed(key, committed)
         own = self._draft.rows(key)
@@ -67,46 +60,6 @@ class RowFinder:
             found = found.keep(holds(predicate, found, ctx))
         return rows.take(pa.array(found.at[ROW]))
 
-    def _pushdown(self, predicate: Predicate) -> stored.Predicate | None:
-        """Return a storage filter that keeps at least the same rows, or None."""
-        match predicate:
-            case Compare(Prop() as prop, op, right) if isinstance(right, Constant):
-                return _stored(prop, op, constant(right, self._context()))
-            case IsNull(Prop() as prop, negated):
-                test = stored.IsNull(prop.name)
-                return stored.Not(test) if negated else test
-            case _:
-                return None
-
-    def _context(self) -> ReadContext:
-        return ReadContext(_NO_TABLES, self._params, {}, Budget())
-
-
-def _stored(prop: Prop, op: CompareOp, value: Any) -> stored.Predicate | None:  # noqa: ANN401 - any literal
-    if prop.type.is_list or value is None:
-        return None
-    if op is CompareOp.IN:
-        fitted = [_literal(prop.type.scalar, one) for one in value]
-        known = [one for one in fitted if one is not None]
-        return stored.is_in(prop.name, known) if len(known) == len(fitted) else None
-    fitted_one = _literal(prop.type.scalar, value)
-    if op not in _COMPARABLE or fitted_one is None:
-        return None
-    return stored.Compare(prop.name, op.value, fitted_one)  # type: ignore[arg-type] # the spellings are the same
-
-
-def _literal(scalar: Scalar, value: Any) -> stored.Value | None:  # noqa: ANN401 - any literal
-    """Return a value storage compares exactly as we do, or None."""
-    if scalar is Scalar.STRING and isinstance(value, str):
-        return value
-    if scalar is Scalar.BOOL and isinstance(value, bool):
-        return value
-    if scalar in INTEGERS and isinstance(value, int) and -(2**31) <= value < 2**31:
-        return value
-    if scalar is Scalar.DATE and isinstance(value, int) and abs(value) < 300_000:
-        return _EPOCH + dt.timedelta(days=value)
-    return None
-
 
 class _OneTable:
     """Images of a single transient table."""
@@ -124,6 +77,3 @@ class _OneTable:
         raise NotImplementedError("a mutation's predicate looks at one row")
 
     postings = vectors = adjacency
-
-
-_NO_TABLES = _OneTable(fresh_image(0, lambda names: pa.table({name: [] for name in names})))

@@ -1,0 +1,261 @@
+"""A query's own small images: only the rows it can touch, fetched by key.
+
+For tables that are not resident. The operators are walked once on ids: what a scan selects, which
+edges leave those nodes, which nodes they reach. The rows found that way are a superset of what
+the query needs; the executor then runs on them as on any images and decides exactly. A walk that
+grows too large, or a query that needs whole columns, gives up, and the tables are read whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.compiler.catalog.model import DST, ID, SRC, Catalog
+from omnigraph.compiler.ir.ops import (
+    Aggregate,
+    AntiJoin,
+    Bm25,
+    Direction,
+    Expand,
+    Expr,
+    Filter,
+    Nearest,
+    NodeScan,
+    Op,
+    Prop,
+    ReadIr,
+    Rrf,
+    TextMatch,
+    iter_exprs,
+    iter_ops,
+)
+from omnigraph.engine.image.postings import Postings, build_postings
+from omnigraph.engine.image.table import TableImage, fresh_image
+from omnigraph.engine.image.vectors import Vectors, build_vectors
+from omnigraph.engine.read.evaluate import value_of
+from omnigraph.engine.read.pushdown import ValueOf, pushdown
+from omnigraph.engine.topology.adjacency import Adjacency
+from omnigraph.engine.topology.csr import build_csr
+from omnigraph.storage.records import TableVersion
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.predicate import AnyOf, IsIn, is_in
+
+MAX_FRONTIER = 512
+MAX_ROWS = 20_000
+SMALL_TABLE = 2_000
+"""A table of at most this many rows is read whole without asking."""
+
+
+class _TooLargeError(Exception):
+    """The query touches more rows than fetching them by key is good for."""
+
+
+def tables_of(ir: ReadIr, snapshot: Snapshot) -> list[TableVersion]:
+    """Return the tables a query reads."""
+    keys = {f"edge:{op.edge}" for op in iter_ops(ir.ops) if isinstance(op, Expand)}
+    return [snapshot.table(key) for key in sorted(keys | set(_columns(ir)))]
+
+
+def narrow_images(
+    ir: ReadIr, snapshot: Snapshot, catalog: Catalog, params: Mapping[str, Any]
+) -> NarrowImages | None:
+    """Return images of just the rows a query can touch, or None when it needs whole tables."""
+    if any(isinstance(expr, Bm25 | Rrf) for expr in iter_exprs(ir)):
+        return None  # relevance counts every text of the column
+    fetch = _Fetch(snapshot, catalog, lambda expr: value_of(expr, params), _columns(ir))
+    try:
+        fetch.run(ir.ops, {})
+    except _TooLargeError:
+        return None
+    return NarrowImages(catalog, snapshot, fetch.tables())
+
+
+def _columns(ir: ReadIr) -> dict[str, set[str]]:
+    """Return the properties a query may look at, per table key.
+
+    Two negations may each have a variable of one name, so a name stands for every table it is
+    bound to anywhere; a column too many costs little.
+    """
+    tables: dict[str, set[str]] = {}
+    for op in iter_ops(ir.ops):
+        if isinstance(op, NodeScan):
+            tables.setdefault(op.var, set()).add(f"node:{op.type_name}")
+        elif isinstance(op, Expand):
+            tables.setdefault(op.dst, set()).add(f"node:{op.dst_type}")
+            if op.edge_var is not None:
+                tables.setdefault(op.edge_var, set()).add(f"edge:{op.edge}")
+    columns: dict[str, set[str]] = {key: {ID} for keys in tables.values() for key in keys}
+    for prop in map(_property, iter_exprs(ir)):
+        if prop is not None:
+            for key in tables[prop.var]:
+                columns[key].add(prop.name)
+    return columns
+
+
+def _property(expr: Expr) -> Prop | None:
+    """Return the property an expression looks at; there is at most one."""
+    match expr:
+        case Prop():
+            return expr
+        case TextMatch() | Nearest():
+            return expr.target
+        case Aggregate():
+            return None if expr.arg is None else _property(expr.arg)
+        case _:
+            return None
+
+
+@dataclass(slots=True)
+class _Fetch:
+    """Walks operators on ids and collects the rows on the way."""
+
+    snapshot: Snapshot
+    catalog: Catalog
+    value_of: ValueOf
+    columns: dict[str, set[str]]
+    _parts: dict[str, list[pa.Table]] = field(default_factory=dict)
+    _rows: int = 0
+
+    def run(self, ops: Sequence[Op], ids: dict[str, pa.Array]) -> None:
+        """Fetch what the operators touch, given the ids that bound variables may have."""
+        for op in ops:
+            match op:
+                case NodeScan():
+                    ids[op.var] = self._scan(op)
+                case Expand():
+                    ids[op.dst] = self._expand(op, ids[op.src])
+                case AntiJoin():
+                    self.run(op.inner, dict(ids))
+                case Filter():
+                    pass
+                case _:
+                    assert_never(op)
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Return the rows found, each once, per table key."""
+        return {key: _distinct(pa.concat_tables(parts)) for key, parts in self._parts.items()}
+
+    def _scan(self, op: NodeScan) -> pa.Array:
+        key = f"node:{op.type_name}"
+        where = pushdown(op.filters, self.value_of)
+        if where is None and self.snapshot.table(key).row_count > SMALL_TABLE:
+            raise _TooLargeError
+        rows = self.snapshot.open(key).scan(self._wanted(key), where, limit=MAX_ROWS)
+        return _ids(self._keep(key, rows)[ID])
+
+    def _expand(self, op: Expand, starts: pa.Array) -> pa.Array:
+        reached = frontier = _ids(starts)
+        found = pa.array([], pa.string())
+        for _ in range(op.max_hops):
+            if len(frontier) > MAX_FRONTIER:
+                raise _TooLargeError
+            ends = self._edges(op, frontier)
+            fresh = ends.filter(pc.invert(pc.is_in(ends, value_set=reached)))
+            found = pc.unique(pa.concat_arrays([found, ends]))
+            reached = pa.concat_arrays([reached, fresh])
+            frontier = fresh
+            if not len(frontier):
+                break
+        key = f"node:{op.dst_type}"
+        if len(found) > MAX_ROWS:
+            raise _TooLargeError
+        rows = self.snapshot.open(key).by_ids(found, self._wanted(key))
+        self._keep(key, rows)
+        return found
+
+    def _edges(self, op: Expand, frontier: pa.Array) -> pa.Array:
+        """Fetch the edges that leave the frontier; return the distinct far ends."""
+        key = f"edge:{op.edge}"
+        listed = frontier.to_pylist()
+        near: list[IsIn] = []
+        if op.direction in (Direction.OUT, Direction.BOTH):
+            near.append(is_in(SRC, listed))
+        if op.direction in (Direction.IN, Direction.BOTH):
+            near.append(is_in(DST, listed))
+        wanted = self._wanted(key, SRC, DST)
+        rows = self.snapshot.open(key).scan(wanted, AnyOf(tuple(near)), limit=MAX_ROWS)
+        self._keep(key, rows)
+        ends = {
+            Direction.OUT: [rows[DST]],
+            Direction.IN: [rows[SRC]],
+            Direction.BOTH: [rows[DST], rows[SRC]],
+        }[op.direction]
+        return pc.unique(pa.concat_arrays([_ids(part) for part in ends]))
+
+    def _wanted(self, key: str, *also: str) -> list[str]:
+        known = set(self.snapshot.open(key).schema.names)
+        return sorted(({*self.columns.get(key, set())} & known) | {ID, *also})
+
+    def _keep(self, key: str, rows: pa.Table) -> pa.Table:
+        self._rows += rows.num_rows
+        if self._rows >= MAX_ROWS:
+            raise _TooLargeError
+        self._parts.setdefault(key, []).append(rows)
+        return rows
+
+
+class NarrowImages:
+    """Images over a few fetched rows."""
+
+    def __init__(self, catalog: Catalog, snapshot: Snapshot, tables: dict[str, pa.Table]) -> None:
+        self._catalog = catalog
+        self._snapshot = snapshot
+        self._tables = tables
+        self._images: dict[str, TableImage] = {}
+
+    def node(self, type_name: str) -> TableImage:
+        """Return the fetched nodes of a type."""
+        return self._image(f"node:{type_name}")
+
+    def edge(self, edge: str) -> TableImage:
+        """Return the fetched edges of a type."""
+        return self._image(f"edge:{edge}")
+
+    def adjacency(self, edge: str, direction: Direction) -> Adjacency:
+        """Return one direction of the fetched edges."""
+        kind, image = self._catalog.edges[edge], self.edge(edge)
+        sources = self.node(kind.from_type).find_many(image.column(SRC).full)
+        targets = self.node(kind.to_type).find_many(image.column(DST).full)
+        if direction is Direction.OUT:
+            return Adjacency(build_csr(sources, targets, self.node(kind.from_type).positions))
+        return Adjacency(build_csr(targets, sources, self.node(kind.to_type).positions))
+
+    def postings(self, type_name: str, prop: str) -> Postings:
+        """Return postings of the fetched texts: enough to tell which of them match."""
+        return build_postings(self.node(type_name).column(prop).full)
+
+    def vectors(self, type_name: str, prop: str) -> Vectors:
+        """Return the fetched vectors."""
+        return build_vectors(self.node(type_name).column(prop).full)
+
+    def _image(self, key: str) -> TableImage:
+        found = self._images.get(key)
+        if found is None:
+            rows = self._tables.get(key)
+            if rows is None:  # nothing the query does reaches this type
+                rows = self._snapshot.open(key).schema.empty_table()
+            found = _image_of(rows)
+            self._images[key] = found
+        return found
+
+
+def _image_of(rows: pa.Table) -> TableImage:
+    return fresh_image(rows.num_rows, lambda names: rows.select(list(names)))
+
+
+def _ids(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], pa.string())
+    return values
+
+
+def _distinct(rows: pa.Table) -> pa.Table:
+    """Return each id once; the same row may have been fetched on two ways."""
+    _, first = np.unique(np.asarray(rows[ID].to_pylist(), dtype=object), return_index=True)
+    return rows.take(pa.array(np.sort(first))) if len(first) < rows.num_rows else rows
