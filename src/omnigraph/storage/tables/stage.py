@@ -25,7 +25,7 @@ from omnigraph.storage.tables.handle import Handle, Tables
 from omnigraph.storage.tables.scan import ROW_ADDRESS, ROW_ID, Reader, key_column
 
 # Staging is faster by hand below this many upserted rows (measured, see docs/storage.md).
-MERGE_CROSSOVER = 20_000
+MERGE_CROSSOVER = 10_000
 
 
 @dataclass(frozen=True, slots=True)
