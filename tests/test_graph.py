@@ -1,5 +1,6 @@
 """The Python API for reads, over real Lance tables."""
 
+import dataclasses
 import threading
 
 import pyarrow as pa
@@ -209,6 +210,16 @@ def test_threads_read_one_graph(graph):
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+def test_a_budget_too_small_for_the_graph_changes_no_answer(graph):
+    tiny = dataclasses.replace(FAST, image_bytes=1)
+    with omnigraph.connect(graph.uri, options=tiny) as poor:
+        for _ in range(3):
+            assert names(poor) == names(graph)
+            assert poor._cache.nbytes == 0
+        text = "query a() { match { $p: Person } return { $p.name } }"
+        assert poor.query(text).to_dicts() == graph.query(text).to_dicts()
 
 
 def test_results_become_frames(graph):

@@ -211,7 +211,8 @@ class Graph:
         ir = self._plans.plan(ir, snapshot, catalog)
         ir, bound = with_vectors(ir, bound, self._options.embedder, _pinned_spaces(catalog))
         table = run_read(ir, self._images_of(snapshot, catalog), bound, budget, trace)
-        self._cache.shrink()
+        if self._cache.shrink():
+            self._images = None  # it would keep alive what was just forgotten
         return QueryResult(table, compiled.name, snapshot.branch, snapshot.commit_id)
 
     def mutate(

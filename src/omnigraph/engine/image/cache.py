@@ -139,16 +139,22 @@ class ImageCache:
         result: T = found.value
         return result
 
-    def shrink(self) -> None:
-        """Forget the least recently used until the budget holds; called after a query."""
+    def shrink(self) -> bool:
+        """Forget the least recently used until the budget holds; return whether anything went.
+
+        Called after a query: what one query needs is never taken from under it.
+        """
         with self._lock:
             sizes = {key: entry.nbytes() for key, entry in self._entries.items()}
             total = sum(sizes.values())
+            gone = 0
             for key in list(self._entries):
                 if total <= self.max_bytes:
-                    return
+                    break
                 total -= sizes[key]
+                gone += 1
                 del self._entries[key]
+            return gone > 0
 
     @property
     def nbytes(self) -> int:
