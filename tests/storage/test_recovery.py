@@ -6,8 +6,9 @@ import pytest
 from omnigraph.base import failpoints
 from omnigraph.base.failpoints import FailpointTriggeredError
 from omnigraph.storage import layout
+from omnigraph.storage.evidence import RecoveryError
 from omnigraph.storage.records import Changes
-from omnigraph.storage.recovery import DriftError, RecoveryError
+from omnigraph.storage.recovery import DriftError
 from omnigraph.storage.sidecar import Sidecar, SidecarError, SidecarTable, list_sidecars
 from omnigraph.storage.sidecar import encode as encode_sidecar
 from omnigraph.storage.store import open_store

@@ -4,7 +4,7 @@ Knows nothing of nodes, edges or queries. In control-flow order, from the top:
 
 - `store`: `GraphStore`, what the engine uses.
 - `create`, `write`: making a graph; write sessions and their commit window.
-- `recovery`: healing what an interrupted writer left.
+- `recovery`, `evidence`: healing what an interrupted writer left, and what proves it.
 - `publish`: the commit protocol.
 - `branches`, `history`, `projections`: lines of commits and views of them.
 - `snapshot`: one immutable view; `manifest`: the rows of `__manifest`.

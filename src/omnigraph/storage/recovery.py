@@ -12,7 +12,6 @@ import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from functools import partial
 from typing import Any
 
@@ -20,18 +19,19 @@ from ulid import ULID
 
 from omnigraph.base.failpoints import failpoint, register
 from omnigraph.base.ids import BranchName, CommitId, OperationId
-from omnigraph.errors import ConflictError, ErrorKind, FormatError
+from omnigraph.errors import ConflictError
 from omnigraph.storage import layout
+from omnigraph.storage.evidence import Evidence, Finding, examine, newest_readable, quarantine
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks import HeldLock, branch_lock_name
 from omnigraph.storage.manifest import Head, find_commit, stage_publish
 from omnigraph.storage.projections import adopted_rows
 from omnigraph.storage.publish import promote_files, swap_head, sync_versions
 from omnigraph.storage.records import RECOVERY_ACTOR, Changes, Commit, Kind, TableVersion
-from omnigraph.storage.sidecar import Sidecar, SidecarTable, delete_sidecar, list_sidecars
-from omnigraph.storage.snapshot import BranchNotFoundError, Heads
-from omnigraph.storage.tables.commit import restore, transaction_facts, transaction_uuid
-from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError
+from omnigraph.storage.sidecar import Sidecar, delete_sidecar, list_sidecars
+from omnigraph.storage.snapshot import Heads
+from omnigraph.storage.tables.commit import restore, transaction_facts
+from omnigraph.storage.tables.failures import DamagedError
 from omnigraph.storage.tables.fork import list_branches
 from omnigraph.storage.tables.handle import Handle
 
@@ -41,42 +41,10 @@ BEFORE_RESTORE = register("recovery.before_restore", "decided to roll back; no t
 BETWEEN_RESTORES = register("recovery.between_restores", "some tables restored, others not")
 BEFORE_PUBLISH = register("recovery.before_publish", "tables are as decided; not published")
 AFTER_PUBLISH = register("recovery.after_publish", "the outcome is visible; the sidecar remains")
-AFTER_QUARANTINE = register(
-    "recovery.after_quarantine", "a torn version was set aside; nothing else was done"
-)
-
-_LOOSE_KINDS = ("SchemaApply", "EnsureIndices", "Optimize", "BranchMerge")
-_PHYSICAL_OPERATIONS = ("Rewrite", "BaseOperation", "CreateIndex")
-
-
-class Evidence(Enum):
-    """What one table of a sidecar shows."""
-
-    NO_MOVEMENT = "no movement"
-    ROLLED_PAST = "moved as intended"
-    UNEXPECTED = "moved, but not as intended"
-
-
-class RecoveryError(FormatError):
-    """A table is behind the version the graph points at; nothing is changed, look at it."""
-
-    kind = ErrorKind.CORRUPT
 
 
 class DriftError(ConflictError):
     """A table was moved by something that is not this program."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One table of a sidecar, examined."""
-
-    table: SidecarTable
-    placed: TableVersion | None
-    """The graph's entry if it points at this very lineage; None for unpublished forks."""
-    pin: int
-    newest: int
-    evidence: Evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +126,7 @@ def heal_drift(kernel: Kernel, heads: Heads, head: Head, table: TableVersion) ->
     Raises:
         DriftError: something else moved the table; only an operator can tell what it meant.
     """
-    newest = _newest_readable(kernel, table.location, table.branch, table.version)
+    newest = newest_readable(kernel, table.location, table.branch, table.version)
     for version in range(table.version + 1, newest + 1):
         handle = kernel.tables.reopen(table.location, table.branch, version)
         _, properties = transaction_facts(handle)
@@ -190,7 +158,7 @@ def read_head_healing(kernel: Kernel, heads: Heads, branch: BranchName) -> Head:
             versions = kernel.tables.version_numbers(layout.MANIFEST, lineage)
             if len(versions) < 2:
                 raise
-            _quarantine(kernel, layout.MANIFEST, lineage, versions[-1])
+            quarantine(kernel, layout.MANIFEST, lineage, versions[-1])
             heads.forget(branch)
 
 
@@ -221,7 +189,7 @@ def _recover_one(
         sync_versions(kernel, [head.handle])
         _publish_outcome(kernel, heads, head, sidecar, "RolledForward", Changes(), [])
         return _settle(kernel, sidecar, head, "RolledForward", published=True)
-    findings = [_examine(kernel, head, table, sidecar.writer_kind) for table in sidecar.tables]
+    findings = [examine(kernel, head, table, sidecar.writer_kind) for table in sidecar.tables]
     shown = {finding.evidence for finding in findings}
     if findings and shown == {Evidence.ROLLED_PAST}:
         return _roll_forward(kernel, heads, head, sidecar, findings)
@@ -240,50 +208,6 @@ def _is_stale(findings: Sequence[Finding]) -> bool:
     """Whether everything was published before the sidecar could be deleted."""
     unmoved = all(finding.evidence is Evidence.NO_MOVEMENT for finding in findings)
     return unmoved and any(f.pin > f.table.expected_version for f in findings)
-
-
-def _examine(kernel: Kernel, head: Head, table: SidecarTable, writer_kind: str) -> Finding:
-    entry = head.tables.get(table.table_key)
-    placed = (
-        entry
-        if entry is not None
-        and (entry.location, entry.branch) == (table.location, table.table_branch)
-        else None
-    )
-    pin = placed.version if placed is not None else table.expected_version
-    newest = _newest_readable(kernel, table.location, table.table_branch, pin)
-    if newest < pin:
-        raise RecoveryError(
-            f"{table.table_key} has no version {pin}, which the graph points at",
-            hint="restore the dataset from a backup; run `omnigraph verify`",
-        )
-    if newest == pin:
-        return Finding(table, placed, pin, newest, Evidence.NO_MOVEMENT)
-    intended = table.expected_version == pin and _is_intended(kernel, table, writer_kind, newest)
-    evidence = Evidence.ROLLED_PAST if intended else Evidence.UNEXPECTED
-    return Finding(table, placed, pin, newest, evidence)
-
-
-def _is_intended(kernel: Kernel, table: SidecarTable, writer_kind: str, newest: int) -> bool:
-    if table.tx_uuid is not None:
-        if newest != table.post_commit_pin:
-            return False
-        handle = kernel.tables.reopen(table.location, table.table_branch, newest)
-        return transaction_uuid(handle) == table.tx_uuid
-    if table.confirmed_version is not None:
-        return newest == table.confirmed_version
-    if writer_kind in ("Optimize", "EnsureIndices"):
-        moved = range(table.expected_version + 1, newest + 1)
-        return all(_is_physical(kernel, table, version) for version in moved)
-    return writer_kind in _LOOSE_KINDS or newest == table.post_commit_pin
-
-
-def _is_physical(kernel: Kernel, table: SidecarTable, version: int) -> bool:
-    try:
-        handle = kernel.tables.reopen(table.location, table.table_branch, version)
-        return transaction_facts(handle)[0] in _PHYSICAL_OPERATIONS
-    except (DamagedError, SnapshotExpiredError):
-        return False  # torn on the way: rolled back, which changes no row
 
 
 def _roll_forward(
@@ -486,32 +410,6 @@ def _handles(kernel: Kernel, findings: Sequence[Finding]) -> list[Handle]:
     ]
 
 
-def _newest_readable(kernel: Kernel, location: str, branch: str | None, pin: int) -> int:
-    """Return the newest version at or after `pin`, setting aside torn ones; -1 if none."""
-    if not kernel.tables.version_exists(location, branch, pin):
-        return -1
-    newest = pin
-    while kernel.tables.next_exists(location, branch, newest):
-        newest += 1
-    while newest > pin:
-        try:
-            kernel.tables.reopen(location, branch, newest)
-            return newest
-        except (DamagedError, SnapshotExpiredError):
-            _quarantine(kernel, location, branch, newest)
-            newest -= 1
-    return newest
-
-
-def _quarantine(kernel: Kernel, location: str, branch: str | None, version: int) -> None:
-    """Set a torn manifest aside under a name Lance does not read; nothing is lost with it."""
-    name = layout.version_file(location, branch, version)
-    kernel.objects.rename(name, f"{name}.torn")
-    kernel.counters.add("quarantined_versions")
-    log.warning("set aside the torn version '%s'; it was never acknowledged", name)
-    failpoint(AFTER_QUARANTINE)
-
-
 def _discard_orphans(kernel: Kernel, heads: Heads, branch: BranchName) -> list[Recovered]:
     """Settle sidecars of a branch that was deleted: nothing of it can be published."""
     done = []
@@ -534,11 +432,3 @@ def _report_age(kernel: Kernel, pending: Sequence[Sidecar]) -> None:
     oldest = min(sidecar.started_at_us for sidecar in pending)
     kernel.counters.set("pending_sidecars", len(pending))
     kernel.counters.set("oldest_sidecar_age_s", (kernel.clock.now_us() - oldest) // 1_000_000)
-
-
-def require_branch(kernel: Kernel, branch: BranchName) -> None:
-    """Refuse a branch that does not exist."""
-    if branch != layout.MAIN and not kernel.objects.exists(
-        layout.branch_ref(layout.MANIFEST, branch)
-    ):
-        raise BranchNotFoundError(branch)
