@@ -195,7 +195,7 @@ def test_a_bom_and_windows_line_ends_are_fine(omnigraph, files):
 
 def test_missing_files_and_folders_are_named(omnigraph, files):
     ran = omnigraph("schema", "check", "--schema", "none.pg")
-    assert (ran.code, ran.err) == (1, "error: schema file 'none.pg' not found\n")
+    assert (ran.code, ran.err) == (1, "error: schema file 'none.pg' not found (No such file)\n")
     ran = omnigraph("query", "lint", "--query", ".", "--schema", "s.pg")
     assert ran.code == 1
     assert "cannot read query file '.'" in ran.err

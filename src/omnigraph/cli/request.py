@@ -24,14 +24,14 @@ from omnigraph.cli.target import (
     read_settings,
     resolve,
 )
-from omnigraph.compiler.query.ast import Query
-from omnigraph.compiler.query.parser import parse_queries
 from omnigraph.compiler.source import Source
 from omnigraph.config.settings import Alias, AliasCommand, Settings
 from omnigraph.errors import BadRequestError
 
 if TYPE_CHECKING:
     import typer
+
+    from omnigraph.compiler.query.ast import Query
 
 _TEXT_TYPES = ("String", "Date", "DateTime", "Blob")
 _INLINE = "<query>"
@@ -110,6 +110,9 @@ def choose_query(source: Source, name: str | None) -> Query:
     Raises:
         BadRequestError: the text does not have exactly one and no name was given.
     """
+    from omnigraph.compiler.compile import QueryNotFoundError
+    from omnigraph.compiler.query.parser import parse_queries
+
     queries = parse_queries(source).queries
     if name is None:
         if len(queries) == 1:
@@ -123,8 +126,6 @@ def choose_query(source: Source, name: str | None) -> Query:
     for query in queries:
         if query.name == name:
             return query
-    from omnigraph.compiler.compile import QueryNotFoundError
-
     raise QueryNotFoundError(name, tuple(query.name for query in queries))
 
 

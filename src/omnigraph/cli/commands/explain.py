@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer  # noqa: TC002 - read from the hints when the command tree is built
 
-from omnigraph.cli.commands.query import catalog_of
+from omnigraph.cli.commands.query import require_uri
 from omnigraph.cli.commands.read import SnapshotOption, Words
+from omnigraph.cli.files import read_source
 from omnigraph.cli.options import (
     AliasOption,
     BranchOption,
@@ -26,9 +28,10 @@ from omnigraph.cli.options import (
 )
 from omnigraph.cli.output import UsageError, say, say_json
 from omnigraph.cli.request import QueryFlags, build_request, query_source
-from omnigraph.cli.target import Flags, find_uri, merged, one_uri, read_settings
+from omnigraph.cli.target import Flags, Place, find_uri, merged, one_uri, read_settings
 
 if TYPE_CHECKING:
+    from omnigraph.compiler.source import Source
     from omnigraph.graph import Profile
 
 
@@ -48,24 +51,40 @@ def explain(
 
     Example: `omnigraph explain --query people.gq --schema company.pg --name colleagues`
     """
-    from omnigraph.compiler.compile import compile_file, compile_query
-    from omnigraph.compiler.ir.explain import explain_query
-
     if (query is None) == (query_string is None):
         raise UsageError("exactly one of --query or --query-string must be provided")
     settings = read_settings(ctx, config)
     address = find_uri(settings, one_uri(graph, uri), merged(ctx, Flags(uri, target, config)))
-    catalog, _ = catalog_of(settings, schema, address, "explain")
     source = query_source(settings, query, query_string)
-    if name is None:
-        compiled = compile_file(catalog, source)
+    if schema is not None:
+        plans = _plans_by_file(source, schema, name)
     else:
-        compiled = (compile_query(catalog, source, name),)
-    plans = {one.name: explain_query(one.ir) for one in compiled}
+        plans = _plans_by_graph(Place(settings, require_uri(address, "explain")), source, name)
     if json:
         say_json({"queries": [{"name": name, "plan": plan} for name, plan in plans.items()]})
     else:
         say("\n\n".join(plan.rstrip("\n") for plan in plans.values()))
+
+
+def _plans_by_file(source: Source, schema: Path, name: str | None) -> dict[str, str]:
+    from omnigraph.compiler.catalog.build import load_schema
+    from omnigraph.compiler.compile import compile_file, compile_query
+    from omnigraph.compiler.ir.explain import explain_query
+
+    catalog = load_schema(read_source(schema, "schema")).catalog
+    compiled = (
+        compile_file(catalog, source) if name is None else (compile_query(catalog, source, name),)
+    )
+    return {one.name: explain_query(one.ir) for one in compiled}
+
+
+def _plans_by_graph(place: Place, source: Source, name: str | None) -> dict[str, str]:
+    """Return the plans as the graph would run them now; they depend on the sizes of its tables."""
+    from omnigraph.compiler.query.parser import parse_queries
+
+    with place.open("explain") as graph:
+        names = [query.name for query in parse_queries(source).queries] if name is None else [name]
+        return {one: graph.explain(source, one) for one in names}
 
 
 def profile(

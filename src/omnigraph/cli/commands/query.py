@@ -54,8 +54,8 @@ def lint(
 
     settings = read_settings(ctx, config)
     address = find_uri(settings, one_uri(graph, uri), merged(ctx, Flags(uri, target, config)))
-    catalog, origin = catalog_of(settings, schema, address, "query lint")
-    path = query_path(settings, query)
+    catalog, origin = _catalog_of(settings, schema, address)
+    path = STDIN if Path(query) == STDIN else settings.find_query_file(query)
     source = read_source(path, "query")
     result = lint_queries(catalog, source, str(path), origin)
     if json:
@@ -69,29 +69,30 @@ def lint(
         raise typer.Exit(EXIT_FAILURE)
 
 
-def query_path(settings: Settings, given: str) -> Path:
-    """Return where a query file is; `-` is stdin."""
-    return STDIN if Path(given) == STDIN else settings.find_query_file(given)
-
-
-def catalog_of(
-    settings: Settings, schema: Path | None, uri: str | None, operation: str
+def _catalog_of(
+    settings: Settings, schema: Path | None, uri: str | None
 ) -> tuple[Catalog, SchemaSource]:
-    """Return the meaning of a schema file or, without one, of a graph's schema.
-
-    Raises:
-        BadRequestError: neither is given.
-    """
+    """Return the meaning of a schema file or, without one, of a graph's schema."""
     from omnigraph.compiler.catalog.build import load_schema
     from omnigraph.compiler.query.lint import SchemaSource
 
     if schema is not None:
         loaded = load_schema(read_source(schema, "schema"))
         return loaded.catalog, SchemaSource.file(str(schema))
+    address = require_uri(uri, "query lint")
+    with Place(settings, address).open("query lint") as graph:
+        return graph.catalog, SchemaSource.repo(address)
+
+
+def require_uri(uri: str | None, operation: str) -> str:
+    """Return the graph whose schema stands in for a schema file.
+
+    Raises:
+        BadRequestError: neither is given.
+    """
     if uri is None:
         raise BadRequestError(
             f"{operation} requires --schema <schema.pg> or a resolvable repo target",
             hint="pass a schema file, or a graph",
         )
-    with Place(settings, uri).open(operation) as graph:
-        return graph.catalog, SchemaSource.repo(uri)
+    return uri

@@ -12,7 +12,6 @@ from omnigraph.cli.formats import ReadOutput, TableStyle, lines
 from omnigraph.cli.shell.statement import Statement, parse_statement, parse_value
 from omnigraph.compiler.compile import CompiledQuery, compile_file
 from omnigraph.compiler.diagnostics import DiagnosticsError, did_you_mean
-from omnigraph.compiler.ir.explain import explain_query
 from omnigraph.config.settings import OUTPUT_FORMATS, OutputFormat
 from omnigraph.errors import BadRequestError
 
@@ -119,8 +118,9 @@ class Session:
             case "unset":
                 self.params.pop(rest.removeprefix("$"), None)
             case "explain":
-                for query in self._compile(rest)[1]:
-                    self.say(explain_query(query.ir).rstrip("\n"))
+                statement, queries = self._compile(rest)
+                for query in queries:
+                    self.say(self.graph.explain(statement.source, query.name).rstrip("\n"))
             case "profile":
                 self._profile(rest)
             case _:
