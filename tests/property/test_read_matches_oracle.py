@@ -36,7 +36,7 @@ def check(seed: int) -> None:
 
 
 @given(seeds)
-@settings(without_shrinking, max_examples=250)
+@settings(without_shrinking, max_examples=600)
 def test_rows_and_their_order_are_those_of_the_oracle_under_every_plan(seed):
     check(seed)
 

@@ -44,7 +44,7 @@ def check(seed: int, rounds: int) -> None:
 
 
 @given(seeds)
-@settings(without_shrinking, max_examples=20)
+@settings(without_shrinking, max_examples=40)
 def test_every_version_and_branch_answers_like_its_rows(seed):
     check(seed, rounds=6)
 

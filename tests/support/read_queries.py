@@ -420,7 +420,7 @@ def a_query(rng: Random, graph: GraphCase) -> ReadCase:
     if not draft.nodes:
         clauses.append(binding(draft))
     clauses += [clause(draft, 0) for _ in range(rng.choice([0, 1, 1, 1, 2, 2, 3, 4]))]
-    shape = draft.pick(["plain", "plain", "ranked", "grouped", "distinct"])
+    shape = draft.pick(["plain", "plain", "ranked", "ranked", "ranked", "grouped", "distinct"])
     distinct = shape == "distinct" or (shape != "plain" and draft.chance(5))
     if shape == "grouped":
         keys, made = group_columns(draft)
