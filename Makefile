@@ -7,6 +7,9 @@ STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 JOBS   ?= 2
 
+EXTRAS := --extra spark --extra server --extra aws --extra notebook --extra dev
+PIN    := --universal --generate-hashes --no-emit-index-url --no-annotate --no-header
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export LANCE_LOG := error
 
@@ -44,15 +47,19 @@ format: $(STAMP) ## rewrite the sources in the project's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(STAMP)  ## measure side by side with peers, in one run
-	@$(BIN)/python -m bench
+$(VENV)/.bench: $(STAMP) requirements-bench.lock
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-bench.lock
+	@touch $(VENV)/.bench
+
+bench: $(VENV)/.bench ## measure side by side with peers, in one run
+	@$(BIN)/python -m bench $(BENCH)
 
 prove: $(STAMP)  ## the slow property and crash tests with many more examples
 	HYPOTHESIS_PROFILE=prove $(PYTEST) -n $(JOBS) -m "property or crash" tests
 
 lock:            ## pin again (needs uv); names no package host
-	uv pip compile pyproject.toml --all-extras --universal --generate-hashes \
-	  --no-emit-index-url --no-annotate --no-header --output-file requirements.lock
+	uv pip compile pyproject.toml $(EXTRAS) $(PIN) --output-file requirements.lock
+	uv pip compile pyproject.toml $(EXTRAS) --extra bench $(PIN) --output-file requirements-bench.lock
 
 clean:           ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

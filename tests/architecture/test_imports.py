@@ -91,7 +91,11 @@ def test_text_commands_load_nothing_heavy(arguments, absent, tmp_path):
 
 
 def test_the_lock_names_no_package_host_and_every_line_is_hashed():
-    lock = (ROOT / "requirements.lock").read_text()
+    for name in ("requirements.lock", "requirements-bench.lock"):
+        check_lock((ROOT / name).read_text())
+
+
+def check_lock(lock):
     assert "://" not in lock
     pinned = [line for line in lock.splitlines() if "==" in line]
     assert pinned
