@@ -12,6 +12,7 @@ from omnigraph.storage.store import open_store
 from omnigraph.storage.tables.failures import SnapshotExpiredError
 from omnigraph.storage.tables.index import IndexSpec, list_indexes
 from omnigraph.storage.tables.predicate import equals
+from omnigraph.storage.window import stage_ahead
 from tests.storage.conftest import QUIET, SteeredClock
 from tests.support.storage_model import A, B, check_lines, contents, empty_graph, write
 
@@ -223,9 +224,7 @@ def test_staged_files_of_dead_writes_are_collected_by_age(root):
     store = open_store(str(root), options=QUIET, clock=clock)
     session = store.begin()
     session.upsert(A, store.snapshot().open(A).scan())
-    from omnigraph.storage.write import _stage_ahead
-
-    _stage_ahead(session)  # its process dies here
+    stage_ahead(session.plan)  # its process dies here
     policy = CleanupPolicy(older_than_s=10**9)
     assert store.cleanup(policy) == []
     clock.ahead_s = 8 * 24 * 3600

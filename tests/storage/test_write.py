@@ -124,6 +124,15 @@ def test_one_key_twice_in_an_upsert_is_refused(store):
         session.commit()
 
 
+def test_one_key_written_and_deleted_in_one_commit_is_refused(store):
+    write(store, {A: {"a": 1, "b": 1}})
+    session = store.begin()
+    session.upsert(A, rows({"a": 2}))
+    session.delete(A, ["b", "a"])
+    with pytest.raises(IntegrityError, match="'a' is both written"):
+        session.commit()
+
+
 def test_an_unknown_table_is_refused_at_once(store):
     with pytest.raises(TableNotFoundError, match="node:Nope"):
         store.begin().append("node:Nope", rows({"a": 1}))

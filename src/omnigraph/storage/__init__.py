@@ -3,11 +3,13 @@
 Knows nothing of nodes, edges or queries. In control-flow order, from the top:
 
 - `store`: `GraphStore`, what the engine uses.
-- `create`, `write`: making a graph; write sessions and their commit window.
+- `upgrade`, `relocation`, `verify`, `usage`: what an open checks, and what an operator asks.
+- `maintain`, `cleanup`: fewer pieces of the same rows; what nobody needs goes.
+- `create`: making a graph; `write`, `window`: write sessions and how they commit.
 - `recovery`, `evidence`: healing what an interrupted writer left, and what proves it.
 - `publish`: the commit protocol.
 - `branches`, `history`, `projections`: lines of commits and views of them.
-- `snapshot`: one immutable view; `manifest`: the rows of `__manifest`.
+- `snapshot`: one immutable view; `manifest`, `legacy`: the rows of `__manifest`, now and before.
 - `kernel`: the parts bundled; `locks`, `sidecar`, `pins`, `records`: one writer, its intent,
   long readers, plain values.
 - `tables`: one Lance dataset at a time.

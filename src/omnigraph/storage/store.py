@@ -58,6 +58,7 @@ from omnigraph.storage.tables.index import IndexSpec
 from omnigraph.storage.upgrade import needs_upgrade, upgrade
 from omnigraph.storage.usage import DiskUse, disk_usage
 from omnigraph.storage.verify import Finding, verify
+from omnigraph.storage.window import Plan
 from omnigraph.storage.write import WriteSession
 
 
@@ -120,14 +121,16 @@ class GraphStore:
         name = layout.parse_branch(branch, operation="write")
         base = snapshot_of(self.kernel, entry_head(self.kernel, self._heads, name))
         return WriteSession(
-            self.kernel,
-            self._heads,
-            self._recent,
-            base,
-            actor,
-            kind,
-            writer_kind,
-            self._upkeep.after_commit,
+            Plan(
+                self.kernel,
+                self._heads,
+                self._recent,
+                base,
+                actor,
+                kind,
+                writer_kind,
+                self._upkeep.after_commit,
+            )
         )
 
     def recover(self) -> list[Recovered]:

@@ -165,19 +165,21 @@ def _stage_change(
     _refuse_repeats(fitted[key], base)
     if deletes is None and len(fitted) >= MERGE_CROSSOVER:
         return _stage_merge(base, key, fitted)
-    wanted = pa.concat_arrays([fitted[key].combine_chunks(), _keys(deletes, fitted[key].type)])
+    gone = _keys(deletes, fitted[key].type)
+    _refuse_both(fitted[key], gone, base)
+    wanted = pa.concat_arrays([fitted[key].combine_chunks(), gone])
     hits = Reader(base).by_ids(wanted, [key], with_row_id=True, with_row_address=True)
     if len(hits) == 0 and len(fitted) == 0:
         return None
     with lance_errors(f"staging a change of {base}"):
-        updated, gone = _delete_addresses(base, hits[ROW_ADDRESS].to_pylist())
+        updated, emptied = _delete_addresses(base, hits[ROW_ADDRESS].to_pylist())
         if len(fitted) == 0:
-            deletion = LanceOperation.Delete(updated, gone, "rows chosen by address")
+            deletion = LanceOperation.Delete(updated, emptied, "rows chosen by address")
             return _staged(base, deletion, -len(hits), [], updated)
         kept_ids, ordered = _matched_first(hits, key, fitted)
         fresh = _write(tables, base, ordered)
         _keep_row_ids(fresh, kept_ids)
-    operation = _update(base, gone, updated, fresh)
+    operation = _update(base, emptied, updated, fresh)
     return _staged(base, operation, len(fitted) - len(hits), fresh, updated)
 
 
@@ -219,6 +221,17 @@ def _refuse_repeats(keys: pa.ChunkedArray, base: Handle) -> None:
         counted = pc.value_counts(keys)
         repeated = next(item for item in counted.to_pylist() if item["counts"] > 1)
         raise IntegrityError(f"key '{repeated['values']}' is written twice to {base.location}")
+
+
+def _refuse_both(upserted: pa.ChunkedArray, deleted: pa.Array, base: Handle) -> None:
+    """One transaction has no order, so a key cannot be both written and deleted in it."""
+    if len(upserted) and len(deleted):
+        both = upserted.filter(pc.is_in(upserted, value_set=deleted))
+        if len(both):
+            raise IntegrityError(
+                f"key '{both[0].as_py()}' is both written to and deleted from {base.location}",
+                hint="use two commits",
+            )
 
 
 def _keys(ids: pa.Array | None, key_type: pa.DataType) -> pa.Array:
