@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from omnigraph.base.uri import parse_uri
 from omnigraph.cli.output import UsageError, warn
 from omnigraph.config.environment import process_environment, wants_color
 from omnigraph.config.load import load_settings
@@ -45,6 +46,7 @@ class Place:
     def open(self, operation: str, *, read_only: bool = True) -> Graph:
         """Open the graph; `operation` names the command in messages."""
         require_local(self.uri, operation)
+        require_folder(self.uri)
         from omnigraph.graph import connect  # everything heavy hangs below this import
 
         return connect(self.uri, read_only=read_only, options=self.options())
@@ -67,6 +69,17 @@ def require_local(uri: str, operation: str) -> None:
             f"{operation} is only supported against local repo URIs in this milestone",
             hint="remote targets arrive later; use a path, file:// or s3:// address",
         )
+
+
+def require_folder(uri: str) -> None:
+    """Refuse a path that leads to a file: no graph can be there.
+
+    Raises:
+        BadRequestError: it is a file.
+    """
+    place = parse_uri(uri)
+    if place.is_local and Path(place.path).is_file():
+        raise BadRequestError(f"'{uri}' is a file, not a graph", hint="a graph is a folder")
 
 
 def read_settings(ctx: typer.Context, config: str | None) -> Settings:

@@ -207,7 +207,7 @@ def remove_branch(kernel: Kernel, heads: Heads, name: BranchName) -> None:
         ConflictError: another branch still rests on it.
     """
     if name == layout.MAIN:
-        raise BadRequestError("branch 'main' cannot be deleted")
+        raise BadRequestError("cannot delete branch 'main'")
     with (
         kernel.locks.hold(REFS_LOCK, f"delete branch {name}"),
         kernel.locks.hold(branch_lock_name(name), f"delete branch {name}"),
@@ -226,8 +226,10 @@ def remove_branch(kernel: Kernel, heads: Heads, name: BranchName) -> None:
 
 
 def _require_new(name: BranchName, refs: Mapping[str, BranchRef]) -> None:
-    if name == layout.MAIN or name in refs:
-        raise AlreadyExistsError(f"branch '{name}' exists", hint="choose another name")
+    if name == layout.MAIN:
+        raise AlreadyExistsError("cannot create branch 'main'", hint="every graph has it")
+    if name in refs:
+        raise AlreadyExistsError(f"branch '{name}' already exists", hint="choose another name")
     for taken in refs:
         if taken.startswith(f"{name}/") or name.startswith(f"{taken}/"):
             raise ConflictError(

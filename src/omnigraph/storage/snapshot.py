@@ -37,7 +37,7 @@ class BranchNotFoundError(NotFoundError):
 
     def __init__(self, branch: str) -> None:
         self.branch = branch
-        super().__init__(f"branch '{branch}' does not exist", hint="list the branches")
+        super().__init__(f"branch '{branch}' not found", hint="list the branches")
 
 
 class TableNotFoundError(NotFoundError):

@@ -21,7 +21,7 @@ app = typer.Typer(help="Create, list and delete branches.", no_args_is_help=True
 NameArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="NAME [URI]", help="The branch, and the graph it is of.", show_default=False
+        metavar="NAME|URI", help="The branch, and the graph it is of.", show_default=False
     ),
 ]
 

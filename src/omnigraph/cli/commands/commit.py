@@ -58,7 +58,7 @@ def show(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="COMMIT [URI]", help="The commit, and the graph it is of.", show_default=False
+            metavar="COMMIT|URI", help="The commit, and the graph it is of.", show_default=False
         ),
     ],
     uri: UriOption = None,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os.path
+from pathlib import Path
 
 import typer
 
+from omnigraph.base.uri import parse_uri
 from omnigraph.cli.files import read_source
 from omnigraph.cli.options import (
     BranchOption,
@@ -17,9 +19,10 @@ from omnigraph.cli.options import (
     UriOption,
 )
 from omnigraph.cli.output import EXIT_FAILURE, say, say_json
-from omnigraph.cli.target import Flags, locate, require_local
+from omnigraph.cli.target import Flags, locate, require_folder, require_local
 from omnigraph.config.scaffold import write_config
 from omnigraph.config.settings import DEFAULT_BRANCH
+from omnigraph.errors import StorageError
 
 
 def init(
@@ -39,9 +42,13 @@ def init(
     """
     place = locate(ctx, graph, Flags(uri, target, config))
     require_local(place.uri, "init")
+    require_folder(place.uri)
     source = read_source(schema, "schema")
+    from omnigraph.compiler.catalog.build import load_schema
     from omnigraph.graph import init as create
 
+    load_schema(source)  # a wrong schema leaves nothing behind, not even a folder
+    _make_folder(place.uri)
     with create(place.uri, source, options=place.options()) as created:
         commit = created.snapshot().commit_id
     written = write_config(place.uri)
@@ -50,6 +57,16 @@ def init(
         say_json({"uri": place.uri, "graph_commit_id": commit, "config_path": shown})
     else:
         say(f"initialized {place.uri}")
+
+
+def _make_folder(uri: str) -> None:
+    place = parse_uri(uri)
+    if not place.is_local:
+        return
+    try:
+        Path(place.path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot create '{uri}': {error.strerror}") from error
 
 
 def snapshot(

@@ -54,7 +54,7 @@ def break_lock(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="LOCK [URI]",
+            metavar="LOCK|URI",
             help="The lock as `lock show` names it, and its graph.",
             show_default=False,
         ),

@@ -32,7 +32,7 @@ from omnigraph.config.settings import OutputFormat
 Words = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[URI] [ALIAS_ARGS]...",
+        metavar="URI|ARG",
         help="The graph, then the alias's arguments.",
         show_default=False,
     ),
