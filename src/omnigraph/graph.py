@@ -6,6 +6,7 @@ Reads are thread-safe: a query takes one snapshot and never looks at the head ag
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -53,7 +54,8 @@ from omnigraph.storage.store import GraphStore, init_store, open_store
 from omnigraph.storage.verify import Finding
 
 SCHEMA_FILE, IR_FILE, STATE_FILE = "_schema.pg", "_schema.ir.json", "__schema_state.json"
-DEFAULT_IMAGE_BYTES = 4 << 30
+MEMORY_SHARE = 4
+"""Resident tables may take this fraction of the machine's memory unless told otherwise."""
 
 Text = str | Path | Source
 """A text as such, the path of its file, or a text with a name for messages."""
@@ -68,7 +70,7 @@ class GraphOptions:
     """Everything a caller may decide about an open graph."""
 
     storage: StorageOptions = DEFAULTS
-    image_bytes: int = DEFAULT_IMAGE_BYTES
+    image_bytes: int = field(default_factory=lambda: _machine_memory() // MEMORY_SHARE)
     """Memory for resident tables; what does not fit is read again."""
     limits: Limits = field(default_factory=Limits)
     """Limits of every query, unless the call brings its own."""
@@ -508,6 +510,10 @@ def contract_files(text: str, loaded: LoadedSchema) -> dict[str, bytes]:
         IR_FILE: to_json(loaded.ir).encode(),
         STATE_FILE: orjson.dumps(state, option=orjson.OPT_INDENT_2),
     }
+
+
+def _machine_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _source(given: Text) -> Source:
