@@ -18,6 +18,7 @@ from omnigraph.engine.read.context import ReadContext
 from omnigraph.engine.read.evaluate import Constant, constant, holds
 from omnigraph.engine.read.rows import Rows
 from omnigraph.engine.read.trace import Trace
+from omnigraph.engine.topology.adjacency import Adjacency
 from omnigraph.engine.topology.csr import distinct_pairs, walk
 
 _TAG = "~row"
@@ -149,11 +150,11 @@ def _hop(op: Expand, positions: Ints, ctx: ReadContext) -> tuple[Ints, Ints]:
     nodes = ctx.images.node(op.dst_type)
     if op.direction is not Direction.BOTH:
         adjacency = ctx.images.adjacency(op.edge, op.direction)
-        at, targets, _ = adjacency.edges_of(positions)
+        at, targets, _ = _edges_of(adjacency, positions, ctx)
         repeats = adjacency.has_parallel
     else:
         ways = [
-            ctx.images.adjacency(op.edge, way).edges_of(positions)
+            _edges_of(ctx.images.adjacency(op.edge, way), positions, ctx)
             for way in (Direction.OUT, Direction.IN)
         ]
         at = np.concatenate([way[0] for way in ways])
@@ -165,14 +166,22 @@ def _hop(op: Expand, positions: Ints, ctx: ReadContext) -> tuple[Ints, Ints]:
     return distinct_pairs(at, targets, nodes.positions) if repeats else (at, targets)
 
 
+def _edges_of(adjacency: Adjacency, positions: Ints, ctx: ReadContext) -> tuple[Ints, Ints, Ints]:
+    """Return every edge of each position, after asking whether so many rows may be held."""
+    limited = ctx.budget.limits.rows is not None
+    ctx.budget.check("Expand", adjacency.count(positions) if limited else 0)
+    return adjacency.edges_of(positions)
+
+
 def _expand_edges(op: Expand, rows: Rows, ctx: ReadContext) -> Rows:
     """Bind one row per stored edge; a self-loop walked both ways is still one edge."""
     assert op.edge_var is not None
     starts = rows.at[op.src]
     out = Direction.OUT if op.direction is Direction.BOTH else op.direction
-    at, targets, edges = ctx.images.adjacency(op.edge, out).edges_of(starts)
+    at, targets, edges = _edges_of(ctx.images.adjacency(op.edge, out), starts, ctx)
     if op.direction is Direction.BOTH:
-        back_at, back_targets, back = ctx.images.adjacency(op.edge, Direction.IN).edges_of(starts)
+        into = ctx.images.adjacency(op.edge, Direction.IN)
+        back_at, back_targets, back = _edges_of(into, starts, ctx)
         other = back_targets != starts[back_at]
         at = np.concatenate([at, back_at[other]])
         targets = np.concatenate([targets, back_targets[other]])

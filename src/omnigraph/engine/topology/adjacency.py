@@ -34,6 +34,11 @@ class Adjacency:
         """Whether a node may reach one neighbour over two edges."""
         return self.base.parallel or self.extra is not None
 
+    def count(self, positions: Ints) -> int:
+        """Return how many edges the given nodes have, dead ones included."""
+        parts = (self.base,) if self.extra is None else (self.base, self.extra)
+        return sum(_degrees(csr, positions) for csr in parts)
+
     def edges_of(self, positions: Ints) -> tuple[Ints, Ints, Ints]:
         """Return `(rows, targets, edges)`: every live edge of each given node position."""
         rows, targets, edges = _slots(self.base, positions)
@@ -48,6 +53,11 @@ class Adjacency:
             live = self.live_edges[edges]
             rows, targets, edges = rows[live], targets[live], edges[live]
         return rows, targets, edges
+
+
+def _degrees(csr: Csr, positions: Ints) -> int:
+    known = positions[positions < csr.size]
+    return int((csr.offsets[known + 1] - csr.offsets[known]).sum())
 
 
 def _slots(csr: Csr, positions: Ints) -> tuple[Ints, Ints, Ints]:

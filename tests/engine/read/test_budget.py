@@ -1,0 +1,101 @@
+"""Time, row and cancellation limits stop a query where they are reached, and say so."""
+
+import threading
+
+import pytest
+
+from omnigraph.engine.read.context import Budget, Limits, QueryCancelledError
+from omnigraph.errors import BudgetExceededError, ErrorKind
+from tests.engine.read.fixtures import pairs, people, social
+
+PRODUCT = "match { $a: Person  $b: Person  $c: Person  $d: Person } return { count(*) as n }"
+
+
+class StepClock:
+    """A clock that moves one second each time it is asked."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def now_us(self) -> int:
+        return int(self.now * 1e6)
+
+    def monotonic(self) -> float:
+        self.now += 1.0
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_a_product_beyond_the_row_budget_is_refused_before_it_is_made():
+    with pytest.raises(BudgetExceededError, match="NodeScan needs 64 rows; the row budget is 20"):
+        social().table(PRODUCT, Budget(Limits(rows=20)))
+    assert social().table(PRODUCT, Budget(Limits(rows=256))).to_pylist() == [{"n": 256}]
+
+
+def test_an_expansion_beyond_the_row_budget_is_refused():
+    names = [f"p{at}" for at in range(10)]
+    full = pairs(*(f"{a}>{b}" for a in names for b in names))
+    graph = social(Person=people(**dict.fromkeys(names)), Knows=full, WorksAt=[])
+    for hop in ("knows", "knows{1,2}", "$k:knows", "<knows>"):
+        with pytest.raises(
+            BudgetExceededError, match=r"Expand needs \d+ rows; the row budget is 50"
+        ):
+            graph.table(
+                f"match {{ $a {hop} $b }} return {{ count(*) as n }}", Budget(Limits(rows=50))
+            )
+
+
+def test_a_walk_is_stopped_inside():
+    names = [f"p{at}" for at in range(10)]
+    full = pairs(*(f"{a}>{b}" for a in names for b in names if a != b))
+    graph = social(Person=people(**dict.fromkeys(names)), Knows=full, WorksAt=[])
+    text = "match { $a knows{3,3} $b } return { count(*) as n }"
+    # No pair is three hops apart, but the walk itself passes through ninety.
+    assert graph.table(text, Budget(Limits(rows=1_000))).to_pylist() == [{"n": 0}]
+    with pytest.raises(BudgetExceededError, match="Expand"):
+        graph.table(text, Budget(Limits(rows=50)))
+
+
+def test_the_time_budget_names_the_operator_and_the_limit():
+    budget = Budget(Limits(seconds=2.5), clock=StepClock())
+    with pytest.raises(BudgetExceededError, match=r"ran past the time budget of 2.5 s") as caught:
+        social().table(PRODUCT, budget)
+    assert caught.value.kind is ErrorKind.BUDGET_EXCEEDED
+    assert caught.value.hint is not None
+
+
+def test_a_query_that_stays_within_its_budget_is_not_disturbed():
+    budget = Budget(Limits(seconds=60.0, rows=1_000))
+    assert social().table(PRODUCT, budget).to_pylist() == [{"n": 256}]
+
+
+def test_another_thread_cancels_a_running_query():
+    names = {f"p{at}": at for at in range(200)}
+    graph = social(Person=people(**names), Knows=[], WorksAt=[])
+    budget = Budget()
+    ended: list[BaseException] = []
+    started = threading.Event()
+
+    class Watched(StepClock):
+        def monotonic(self) -> float:
+            started.set()
+            return 0.0
+
+    budget = Budget(Limits(seconds=1e9), clock=Watched())
+
+    def run() -> None:
+        try:
+            while True:
+                graph.table("match { $a: Person  $b: Person } return { count(*) as n }", budget)
+        except QueryCancelledError as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert started.wait(10)
+    budget.cancelled.set()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert "cancelled" in str(ended[0])
