@@ -73,7 +73,8 @@ def test_malformed_names_are_refused(store, bad):
 
 @pytest.mark.parametrize("system", ["__schema_apply_lock__", "/__schema_apply_lock__", "__x"])
 def test_system_names_are_refused_everywhere(store, system):
-    for call in (store.branches.create, store.branches.delete, store.begin):
+    calls = (store.branches.create, store.branches.delete, store.begin, store.snapshot)
+    for call in calls:
         with pytest.raises(BadRequestError, match="internal system ref"):
             call(system)
 

@@ -116,6 +116,15 @@ def test_reconciling_twice_adds_nothing(store):
     assert reconcile(store.kernel, store._heads.current("main")) == 1
 
 
+def test_a_projection_extended_many_times_stays_in_few_pieces(store):
+    for i in range(70):
+        write(store, {A: {f"k{i}": i}})
+        reconcile(store.kernel, store._heads.current("main"))
+    assert len(projected(store)) == 71
+    handle = store.kernel.tables.open_latest(layout.COMMITS, None)
+    assert handle.fragment_count < 40
+
+
 def test_commits_of_branches_are_projected_with_their_branch(store):
     store.branches.create("side")
     made = write(store, {A: {"s": 1}}, "side")

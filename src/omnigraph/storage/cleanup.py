@@ -20,6 +20,7 @@ from omnigraph.storage.branches import branch_refs, live_branches
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks import REFS_LOCK, branch_lock_name
 from omnigraph.storage.pins import drop_expired_pins, live_pins
+from omnigraph.storage.projections import PROJECTIONS
 from omnigraph.storage.sidecar import list_sidecars
 from omnigraph.storage.snapshot import Heads
 from omnigraph.storage.tables.compact import referenced_files, remove_versions
@@ -140,6 +141,18 @@ def clean_manifest(kernel: Kernel, branch: BranchName) -> int:
         policy = CleanupPolicy(keep_versions=retention.manifest_versions, older_than_s=0)
         stats = _clean_lineage(kernel, lineage, needed, policy, dry_run=False)
     return sum(part.versions_removed for part in stats)
+
+
+def clean_projections(kernel: Kernel) -> int:
+    """Remove old versions of the projections; return how many."""
+    policy = CleanupPolicy(keep_versions=kernel.options.retention.newest_versions)
+    removed = 0
+    for projection in PROJECTIONS:
+        stats = _clean_lineage(
+            kernel, (projection.location, None), _Needed(), policy, dry_run=False
+        )
+        removed += sum(part.versions_removed for part in stats)
+    return removed
 
 
 def clean_table_versions(

@@ -17,7 +17,7 @@ from omnigraph.base.failpoints import failpoint, register
 from omnigraph.base.ids import BranchName, TableKey
 from omnigraph.errors import ConflictError, OmniGraphError
 from omnigraph.storage import layout
-from omnigraph.storage.cleanup import clean_manifest, clean_table_versions
+from omnigraph.storage.cleanup import clean_manifest, clean_projections, clean_table_versions
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks import HeldLock, branch_lock_name
 from omnigraph.storage.manifest import HEAD_PROPERTY, Head, head_row, with_place
@@ -39,6 +39,7 @@ from omnigraph.storage.tables.compact import (
     Compacted,
     commit_compaction,
     fragment_rows,
+    over_full_tier,
     read_fragments,
     rewrite_fragments,
 )
@@ -54,8 +55,6 @@ AFTER_COMPACT = register("optimize.after_compact", "the table is compacted; not 
 AFTER_FOLD = register("optimize.after_fold", "the manifest is folded; the sidecar remains")
 
 UPKEEP_EVERY = 32
-_FOLD_WIDTH = 32
-_FOLD_BASE_ROWS = 256
 _TIERS = (1_024, 32_768)
 _STEP_ROWS = 200_000
 
@@ -295,18 +294,11 @@ def fold_manifest(kernel: Kernel, heads: Heads, branch: BranchName) -> bool:
 
 def _foldable(handle: Handle) -> list[int]:
     """Return the fragments of an over-full tier, and the newest one, which holds the head."""
-    sizes = fragment_rows(handle)
-    tiers: dict[int, list[int]] = {}
-    for fragment_id, rows in sizes:
-        tier = 0
-        while rows >= _FOLD_BASE_ROWS * _FOLD_WIDTH**tier:
-            tier += 1
-        tiers.setdefault(tier, []).append(fragment_id)
-    for tier in sorted(tiers):
-        if len(tiers[tier]) >= _FOLD_WIDTH:
-            newest = sizes[-1][0]
-            return [*(part for part in tiers[tier] if part != newest), newest]
-    return []
+    chosen = over_full_tier(handle)
+    if not chosen:
+        return []
+    newest = fragment_rows(handle)[-1][0]
+    return [*(part for part in chosen if part != newest), newest]
 
 
 class Upkeep:
@@ -362,6 +354,7 @@ class Upkeep:
         while not self._stop.is_set() and fold_manifest(kernel, heads, branch):
             pass
         clean_manifest(kernel, branch)
+        clean_projections(kernel)
         for key in list(heads.current(branch).tables):
             if self._stop.is_set():
                 break

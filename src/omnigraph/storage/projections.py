@@ -24,15 +24,16 @@ from omnigraph.storage.manifest import Head, commit_row, read_commits, rows_of
 from omnigraph.storage.records import Commit
 from omnigraph.storage.snapshot import Heads
 from omnigraph.storage.tables.commit import commit_staged
-from omnigraph.storage.tables.compact import last_fragment
+from omnigraph.storage.tables.compact import last_fragment, over_full_tier, read_fragments
 from omnigraph.storage.tables.failures import (
     CommitRaceError,
     DamagedError,
     SnapshotExpiredError,
 )
+from omnigraph.storage.tables.handle import Handle
 from omnigraph.storage.tables.predicate import is_in
 from omnigraph.storage.tables.scan import Reader
-from omnigraph.storage.tables.stage import Append, stage
+from omnigraph.storage.tables.stage import Append, stage, stage_refold
 
 log = logging.getLogger(__name__)
 
@@ -115,13 +116,12 @@ class Projection:
     location: str
     schema: pa.Schema
     view: Callable[[Commit], dict[str, Any] | None]
-    created_at_init: bool
 
 
 PROJECTIONS = (
-    Projection(layout.COMMIT_ACTORS, ACTORS_SCHEMA, _actor_view, True),
-    Projection(layout.COMMIT_RECOVERIES, RECOVERIES_SCHEMA, _recovery_view, False),
-    Projection(layout.COMMITS, COMMITS_SCHEMA, _commit_view, True),
+    Projection(layout.COMMIT_ACTORS, ACTORS_SCHEMA, _actor_view),
+    Projection(layout.COMMIT_RECOVERIES, RECOVERIES_SCHEMA, _recovery_view),
+    Projection(layout.COMMITS, COMMITS_SCHEMA, _commit_view),
 )
 
 
@@ -175,8 +175,7 @@ def _extend(kernel: Kernel, projection: Projection, head: Head) -> int:
     if not exists:
         every = read_commits(head.handle, every=True)
         rows = _rows(projection, every)
-        if len(rows) or projection.created_at_init:
-            kernel.tables.create(projection.location, rows)
+        kernel.tables.create(projection.location, rows)
         return len(rows)
     reader = Reader(kernel.tables.open_latest(projection.location, None))
     missing, oldest_known = _missing(reader, projection, recent)
@@ -188,10 +187,20 @@ def _extend(kernel: Kernel, projection: Projection, head: Head) -> int:
     staged = stage(kernel.tables, reader.handle, Append(rows))
     if staged is not None:
         try:
-            commit_staged(kernel.tables, staged, remember=False)
+            _fold(kernel, commit_staged(kernel.tables, staged, remember=False))
         except CommitRaceError:
             return 0
     return len(rows)
+
+
+def _fold(kernel: Kernel, handle: Handle) -> None:
+    """Merge small fragments, so that reading a projection does not slow down with history."""
+    chosen = over_full_tier(handle)
+    if chosen:
+        rows = read_fragments(handle, chosen)
+        commit_staged(
+            kernel.tables, stage_refold(kernel.tables, handle, chosen, rows), remember=False
+        )
 
 
 def _missing(

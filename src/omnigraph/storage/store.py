@@ -84,14 +84,16 @@ class GraphStore:
 
     def snapshot(self, branch: str = layout.MAIN) -> Snapshot:
         """Return the current state of a branch, as one immutable value."""
-        return snapshot_of(self.kernel, self._heads.current(BranchName(branch)))
+        return snapshot_of(
+            self.kernel, self._heads.current(layout.parse_branch(branch, operation="read"))
+        )
 
     def snapshot_at(
         self, *, commit_id: str | None = None, version: int | None = None, branch: str = layout.MAIN
     ) -> Snapshot:
         """Return a past state: by commit id on any branch, or by manifest version of `branch`."""
         if commit_id is None:
-            head = self._heads.current(BranchName(branch))
+            head = self._heads.current(layout.parse_branch(branch, operation="read"))
             return snapshot_at(
                 self.kernel,
                 head,
@@ -106,7 +108,9 @@ class GraphStore:
 
     def commits(self, branch: str = layout.MAIN) -> list[Commit]:
         """Return the commits of a branch, oldest first."""
-        return read_commits(self._heads.current(BranchName(branch)).handle)
+        return read_commits(
+            self._heads.current(layout.parse_branch(branch, operation="read")).handle
+        )
 
     def begin(
         self,

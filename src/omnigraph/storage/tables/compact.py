@@ -16,7 +16,8 @@ from omnigraph.storage import layout
 from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.handle import Handle, Tables
 
-_CLEANUP_WAIT_S = 1
+_TIER_WIDTH = 32
+_TIER_BASE_ROWS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,24 @@ def fragment_rows(handle: Handle) -> list[tuple[int, int]]:
             (part.fragment_id, part.physical_rows - part.num_deletions)
             for part in handle.dataset.get_fragments()
         ]
+
+
+def over_full_tier(handle: Handle) -> list[int]:
+    """Return the fragments of the smallest size class that has too many, or none.
+
+    Sizes grow by a fixed factor from class to class, so merging a class when it is full
+    rewrites each row a few times in its life, however many rows there are.
+    """
+    tiers: dict[int, list[int]] = {}
+    for fragment_id, rows in fragment_rows(handle):
+        tier = 0
+        while rows >= _TIER_BASE_ROWS * _TIER_WIDTH**tier:
+            tier += 1
+        tiers.setdefault(tier, []).append(fragment_id)
+    for tier in sorted(tiers):
+        if len(tiers[tier]) >= _TIER_WIDTH:
+            return tiers[tier]
+    return []
 
 
 def rewrite_fragments(
