@@ -1,0 +1,211 @@
+"""What a graph commit costs beside raw Lance, young and old: `python -m bench storage`.
+
+Ratios within one run, medians of rounds. `durability="os"` first, then what waiting for the disk
+adds. Histories of 10, 1,000 and (with BENCH_COMMITS=10000) 10,000 commits, upkeep on.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+
+from omnigraph.base.ids import TableKey
+from omnigraph.storage.create import TableSpec
+from omnigraph.storage.options import StorageOptions
+from omnigraph.storage.store import GraphStore, init_store, open_store
+from omnigraph.storage.tables.predicate import equals
+
+SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("n", pa.int64())])
+FAST = StorageOptions(durability="os")
+SAFE = StorageOptions(durability="full")
+ROUNDS = 7
+_serial = iter(range(1 << 60))
+
+
+def main() -> None:
+    """Print every measurement."""
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place)
+        bench_commits(root)
+        bench_branches_and_opens(root)
+        bench_history(root)
+
+
+def say(text: str) -> None:
+    """Print a line at once: a long run should show where it is."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def rows(count: int = 1) -> pa.Table:
+    """Return rows with ids nobody else has."""
+    ids = [f"r{next(_serial)}" for _ in range(count)]
+    return pa.table({"id": ids, "n": list(range(count))}, schema=SCHEMA)
+
+
+def store_with(root: Path, name: str, tables: int, options: StorageOptions) -> GraphStore:
+    """Return a new graph with empty tables."""
+    specs = [TableSpec(TableKey(f"node:T{number}"), SCHEMA) for number in range(tables)]
+    return init_store(str(root / name), specs, {"_schema.pg": b""}, options)
+
+
+def commit(store: GraphStore, tables: int) -> None:
+    """Commit one row to each of some tables."""
+    session = store.begin()
+    for number in range(tables):
+        session.append(f"node:T{number}", rows())
+    session.commit()
+
+
+def raw_tables(root: Path, name: str, count: int) -> list[str]:
+    """Return fresh Lance datasets like those of a graph."""
+    places = [str(root / f"{name}{number}.lance") for number in range(count)]
+    for place in places:
+        lance.write_dataset(SCHEMA.empty_table(), place, enable_stable_row_ids=True)
+    return places
+
+
+def append_raw(handles: list[Any]) -> None:
+    """Append one row to each dataset, on handles that stay open like a graph's do."""
+    for handle in handles:
+        handle.insert(rows())
+
+
+def median_ms(work: Callable[[], object], calls: int = 20) -> float:
+    """Return the median milliseconds of one call."""
+    taken = []
+    for _ in range(calls):
+        started = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - started)
+    return statistics.median(taken) * 1e3
+
+
+def ratio_rounds(title: str, ours: Callable[[], object], theirs: Callable[[], object]) -> None:
+    """Time both in turn, round by round; print medians and the median ratio."""
+    for _ in range(3):
+        ours()
+        theirs()
+    found = [(median_ms(ours), median_ms(theirs)) for _ in range(ROUNDS)]
+    mine, other = (statistics.median(part) for part in zip(*found, strict=True))
+    ratio = statistics.median(a / b for a, b in found)
+    say(f"{title:44} {mine:8.2f} ms   raw {other:8.2f} ms   ratio {ratio:5.2f}")
+
+
+def bench_commits(root: Path) -> None:
+    """Compare one commit over 1 and 3 tables with as many raw appends."""
+    for tables in (1, 3):
+        with store_with(root, f"commit{tables}", tables, FAST) as store:
+            handles = [lance.dataset(place) for place in raw_tables(root, f"raw{tables}_", tables)]
+
+            def ours(store: GraphStore = store, tables: int = tables) -> None:
+                commit(store, tables)
+
+            def theirs(handles: list[Any] = handles) -> None:
+                append_raw(handles)
+
+            ratio_rounds(f"commit over {tables} table(s), os", ours, theirs)
+            with store_with(root, f"safe{tables}", tables, SAFE) as safe:
+                before = safe.counters.as_dict().get("fsyncs", 0)
+                full = median_ms(lambda safe=safe, tables=tables: commit(safe, tables), 15)  # type: ignore[misc]
+                after = safe.counters.as_dict().get("fsyncs", 0)
+                quick = median_ms(ours, 15)
+            say(
+                f"  waiting for the disk: {full:.2f} ms instead of {quick:.2f} ms, "
+                f"{(after - before) / 15:.0f} fsyncs a commit"
+            )
+
+
+def bench_branches_and_opens(root: Path) -> None:
+    """Compare branch creation and cold opens with one raw dataset."""
+    (place,) = raw_tables(root, "ref", 1)
+    lance.dataset(place).insert(rows())
+    for tables in (1, 100):
+        with store_with(root, f"branch{tables}", tables, FAST) as store:
+            commit(store, 1)
+
+            def ours(store: GraphStore = store) -> None:
+                store.branches.create(f"b{next(_serial)}")
+
+            def theirs() -> None:
+                lance.dataset(place).create_branch(f"b{next(_serial)}")
+
+            ratio_rounds(f"branch create, {tables} table(s)", ours, theirs)
+    with store_with(root, "open50", 50, FAST) as store:
+        for _ in range(20):
+            commit(store, 3)
+    where = str(root / "open50")
+
+    def open_ours() -> None:
+        with open_store(where, read_only=True, options=FAST) as opened:
+            opened.snapshot()
+
+    ratio_rounds("cold open, 50 tables", open_ours, lambda: lance.dataset(place))
+
+
+def bench_history(root: Path) -> None:
+    """Compare reads, opens and commits on young and old graphs, and on equally old raw tables."""
+    last = int(os.environ.get("BENCH_COMMITS", "1000"))  # noqa: TID251 - a bench setting
+    store = store_with(root, "old", 1, FAST)
+    (place,) = raw_tables(root, "oldraw", 1)
+    raw = lance.dataset(place)
+    first: dict[str, float] = {}
+    done = 0
+    for goal in (10, 100, 1_000, 10_000):
+        if goal > last:
+            break
+        while done < goal:
+            commit(store, 1)
+            raw.insert(rows())
+            done += 1
+            if done % 32 == 0:
+                raw.optimize.compact_files()
+            if done % 256 == 0:
+                raw.cleanup_old_versions(retain_versions=64)
+        store.settle(60)
+        measured = aged(store, root / "old", raw)
+        if not first:
+            first = measured
+        parts = [
+            f"{name} {value:.2f} ms ({value / first[name]:.2f}x)"
+            for name, value in measured.items()
+        ]
+        size = sum(file.stat().st_size for file in (root / "old").rglob("*") if file.is_file())
+        say(f"after {goal:6} commits: {'  '.join(parts)}  disk {size / 1e6:.1f} MB")
+        ratio = measured["commit"] / measured["raw append"]
+        say(f"  commit / raw append {ratio:.2f}")
+    store.close()
+    shutil.rmtree(root / "old")
+
+
+def aged(store: GraphStore, place: Path, raw: Any) -> dict[str, float]:
+    """Return what reading, opening and committing cost now."""
+    known = store.snapshot().open("node:T0").scan(["id"], limit=1)["id"][0].as_py()
+
+    def read() -> None:
+        store.snapshot().open("node:T0").scan(where=equals("id", known))
+
+    def cold() -> None:
+        with open_store(str(place), read_only=True, options=FAST) as opened:
+            opened.snapshot()
+
+    return {
+        "point read": median_ms(read),
+        "cold open": median_ms(cold),
+        "commit": median_ms(lambda: commit(store, 1), 30),
+        "raw append": median_ms(lambda: raw.insert(rows()), 30),
+    }
+
+
+if __name__ == "__main__":
+    main()
