@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from omnigraph.errors import BadRequestError
 from omnigraph.storage import layout
 from omnigraph.storage.cleanup import CleanupPolicy
+from omnigraph.storage.create import TableSpec
 from omnigraph.storage.options import Retention
 from omnigraph.storage.store import open_store
 from omnigraph.storage.tables.failures import SnapshotExpiredError
@@ -231,6 +233,28 @@ def test_staged_files_of_dead_writes_are_collected_by_age(root):
     assert [part.what for part in store.cleanup(policy)] == ["orphans"]
     assert contents(store.snapshot())[A] == {"a": 1}
     assert [finding for finding in store.verify() if not finding.harmless] == []
+    store.close()
+
+
+def test_large_blobs_are_not_taken_for_orphans(root):
+    clock = SteeredClock()
+    store = empty_graph(root, QUIET)
+    store.close()
+    store = open_store(str(root), options=QUIET, clock=clock)
+    schema = pa.schema(
+        [
+            pa.field("id", pa.string(), nullable=False),
+            pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"}),
+        ]
+    )
+    big = pa.table({"id": ["a"], "b": [b"y" * 400_000]}, schema=schema)
+    session = store.begin()
+    session.create_table(TableSpec("node:Blob", schema), big)
+    session.commit()
+    clock.ahead_s = 8 * 24 * 3600
+    assert store.cleanup(CleanupPolicy(older_than_s=10**9)) == []
+    store.kernel.tables.close()
+    assert store.snapshot().open("node:Blob").scan(blobs=True)["b"][0].as_py() == b"y" * 400_000
     store.close()
 
 

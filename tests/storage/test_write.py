@@ -379,6 +379,28 @@ def test_writes_to_one_table_fold_into_one_transaction(store):
     assert isinstance(Change(), Change)
 
 
+def test_blob_columns_are_appended_updated_and_compacted(store):
+    schema = pa.schema(
+        [
+            pa.field("id", pa.string(), nullable=False),
+            pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"}),
+        ]
+    )
+
+    def blobs(values):
+        return pa.table({"id": list(values), "b": list(values.values())}, schema=schema)
+
+    session = store.begin()
+    session.create_table(TableSpec("node:Blob", schema), blobs({"a": b"x", "b": b"y" * 300_000}))
+    session.commit()
+    session = store.begin()
+    session.upsert("node:Blob", blobs({"a": b"z", "c": None}))
+    session.commit()
+    store.optimize()
+    read = store.snapshot().open("node:Blob").scan(blobs=True).to_pylist()
+    assert {row["id"]: row["b"] for row in read} == {"a": b"z", "b": b"y" * 300_000, "c": None}
+
+
 def _row_ids(store):
     table = store.snapshot().open(A).scan(["id"], with_row_id=True)
     return dict(zip(table["id"].to_pylist(), table["_rowid"].to_pylist(), strict=True))

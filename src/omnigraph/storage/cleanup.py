@@ -265,13 +265,19 @@ def _collect_orphans(
         if not old:
             continue
         used = _used_anywhere(kernel, location, [None, *refs])
-        lost = [info for info in old if info.name.removeprefix(f"{home}/") not in used]
+        lost = [info for info in old if _owner(info.name.removeprefix(f"{home}/")) not in used]
         if lost:
             if not dry_run:
                 kernel.objects.delete(*(info.name for info in lost))
             size = sum(info.size for info in lost)
             done.append(CleanupStats(location, branch, 0, size, "orphans"))
     return done
+
+
+def _owner(name: str) -> str:
+    """Return the data file a file belongs to: large blobs lie in a folder named after theirs."""
+    parts = name.split("/")
+    return name if len(parts) == 2 else f"{parts[0]}/{parts[1]}.lance"
 
 
 def _used_anywhere(kernel: Kernel, location: str, branches: Iterable[str | None]) -> set[str]:

@@ -15,6 +15,7 @@ from lance.optimize import Compaction, CompactionOptions, RewriteResult
 from omnigraph.storage import layout
 from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.handle import Handle, Tables
+from omnigraph.storage.tables.stage import blob_files
 
 _TIER_WIDTH = 32
 _TIER_BASE_ROWS = 256
@@ -77,10 +78,11 @@ def rewrite_fragments(
         return None
     fresh = [part for result in results for part in result.new_fragments]
     home = f"{handle.files_at}/{layout.DATA_DIR}"
+    files = tuple(f"{home}/{file.path}" for part in fresh for file in part.files)
     return Compacted(
         own,
         results,
-        tuple(f"{home}/{file.path}" for part in fresh for file in part.files),
+        files + blob_files(tables, own, files),
         sum(part.physical_rows for part in fresh),
         sum(result.metrics.fragments_removed for result in results),
         sum(result.metrics.fragments_added for result in results),

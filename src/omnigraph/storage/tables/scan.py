@@ -68,8 +68,12 @@ class Reader:
         full_text: FullText | None = None,
         prefilter: bool = True,
         fast_search: bool = False,
+        blobs: bool = False,
     ) -> pa.Table:
-        """Return rows as one Arrow table; `nearest` and `full_text` are Lance's own queries."""
+        """Return rows as one Arrow table; `nearest` and `full_text` are Lance's own queries.
+
+        A blob column holds descriptions of its values unless `blobs` asks for their bytes.
+        """
         with lance_errors(f"reading {self.handle}"):
             return self.handle.dataset.scanner(
                 columns=list(columns) if columns is not None else None,
@@ -82,6 +86,7 @@ class Reader:
                 full_text_query=full_text,
                 prefilter=prefilter if nearest is not None or full_text is not None else None,
                 fast_search=fast_search or None,
+                blob_handling="all_binary" if blobs else None,
                 scan_in_order=True,
             ).to_table()
 

@@ -15,6 +15,7 @@ from typing import Any, assert_never
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance import LanceOperation
+from lance.blob import BlobType, blob_array, blob_field
 from lance.dataset import Transaction
 from lance.fragment import RowIdSequence, write_fragments
 
@@ -83,13 +84,28 @@ def stage(tables: Tables, base: Handle, write: TableWrite) -> Staged | None:
     """Prepare a write on top of `base`; None if it would change nothing."""
     match write:
         case Append(rows):
-            return _stage_append(tables, base, rows)
+            staged = _stage_append(tables, base, rows)
         case Change(upserts, deletes):
-            return _stage_change(tables, base, upserts, deletes)
+            staged = _stage_change(tables, base, upserts, deletes)
         case Overwrite(rows):
-            return _stage_overwrite(tables, base, rows)
+            staged = _stage_overwrite(tables, base, rows)
         case _:
             assert_never(write)
+    if staged is None:
+        return None
+    return replace(staged, files=staged.files + blob_files(tables, base, staged.files))
+
+
+def blob_files(tables: Tables, base: Handle, files: Sequence[str]) -> tuple[str, ...]:
+    """Return the files that hold large blobs of new data files, in a folder beside each."""
+    if not any(isinstance(field.type, BlobType) for field in base.dataset.schema):
+        return ()
+    return tuple(
+        info.name
+        for name in files
+        if name.endswith(".lance")
+        for info in tables.objects.list(name.removesuffix(".lance"))
+    )
 
 
 def rebased(staged: Staged, newer: Handle) -> Staged | None:
@@ -209,10 +225,16 @@ def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
             f"rows do not fit the table: missing {missing}, unknown {unknown}",
             hint=f"the table has the columns {schema.names}",
         )
+    blobs = [field.name for field in schema if isinstance(field.type, BlobType)]
+    plain = pa.schema([field for field in schema if field.name not in blobs])
     try:
-        return rows.select(schema.names).cast(schema)
+        fitted = rows.select(plain.names).cast(plain)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
         raise IntegrityError(f"rows do not fit the table: {error}") from error
+    for name in blobs:  # Lance keeps them apart and wants plain bytes wrapped
+        wrapped = blob_array(rows[name].to_pylist())
+        fitted = fitted.add_column(schema.get_field_index(name), blob_field(name), wrapped)
+    return fitted
 
 
 def _refuse_repeats(keys: pa.ChunkedArray, base: Handle) -> None:
