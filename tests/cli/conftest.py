@@ -1,5 +1,6 @@
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -7,7 +8,60 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph.cli.app import run as run_command
+
 COMMAND = str(Path(sys.executable).parent / "omnigraph")
+
+SCHEMA = """\
+node Person {
+  name: String @key
+  age: I32?
+  bio: String?
+}
+
+edge Knows: Person -> Person {
+  since: Date
+}
+"""
+QUERIES = """\
+query adults($min: I32) {
+  match {
+    $p: Person
+    $p.age >= $min
+  }
+  return { $p.age, $p.name }
+  order { $p.age desc }
+}
+
+query person($name: String) {
+  match {
+    $p: Person { name: $name }
+  }
+  return { $p.name, $p.age, $p.bio }
+}
+
+query add($name: String, $age: I32?, $bio: String?) {
+  insert Person { name: $name, age: $age, bio: $bio }
+}
+
+query meet($a: String, $b: String, $on: Date) {
+  insert Knows { from: $a, to: $b, since: $on }
+}
+"""
+CONFIG = """\
+graphs:
+  local:
+    uri: people.omni
+cli:
+  graph: local
+storage:
+  durability: os
+"""
+ROWS = (
+    ("Ann", 41, 'likes "tea", and\nrain'),
+    ("Bob", 17, None),
+    ("Cé", 30, "x"),
+)
 
 
 @dataclass(frozen=True)
@@ -38,9 +92,17 @@ def omnigraph(tmp_path):
 
 @pytest.fixture
 def terminal(tmp_path):
-    """Run the installed command on a pseudo-terminal; both streams arrive together."""
+    """Run the installed command on a pseudo-terminal; both streams arrive together.
 
-    def run(*arguments: str, env: dict[str, str] | None = None) -> Ran:
+    `typed` is written once `prompt` was shown, piece by piece.
+    """
+
+    def run(
+        *arguments: str,
+        env: dict[str, str] | None = None,
+        typed: tuple[str, ...] = (),
+        prompt: str = "> ",
+    ) -> Ran:
         leader, follower = pty.openpty()
         process = subprocess.Popen(
             [COMMAND, *arguments],
@@ -51,7 +113,7 @@ def terminal(tmp_path):
             env=clean_environment() | {"TERM": "xterm-256color"} | (env or {}),
         )
         os.close(follower)
-        shown = b""
+        shown, unseen, waiting = b"", b"", list(typed)
         while True:
             try:
                 piece = os.read(leader, 65_536)
@@ -60,12 +122,64 @@ def terminal(tmp_path):
             if not piece:
                 break
             shown += piece
+            unseen += piece
+            if waiting and prompt.encode() in unseen:
+                unseen = b""
+                os.write(leader, waiting.pop(0).encode())
         os.close(leader)
         return Ran(process.wait(timeout=60), shown.decode().replace("\r\n", "\n"), "")
 
     return run
 
 
+@pytest.fixture
+def cli(tmp_path, monkeypatch, capsys):
+    """Run a command in this process, in a temporary folder: as the installed one, but at once."""
+    monkeypatch.chdir(tmp_path)
+    for name in (*DROPPED, "OMNIGRAPH_ACTOR"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*arguments: str) -> Ran:
+        capsys.readouterr()
+        code = run_command(arguments)
+        shown = capsys.readouterr()
+        return Ran(code, shown.out, shown.err)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory):
+    """A graph of three people that tests copy instead of building their own."""
+    import omnigraph
+    from tests.support.fast import FAST
+
+    folder = tmp_path_factory.mktemp("template")
+    write_files(folder)
+    with omnigraph.init(str(folder / "people.omni"), SCHEMA, options=FAST) as graph:
+        for name, age, bio in ROWS:
+            graph.mutate(
+                QUERIES, "add", {"name": name, "age": age, "bio": bio}, actor=f"act-{name}"
+            )
+        graph.mutate(QUERIES, "meet", {"a": "Ann", "b": "Bob", "on": "2020-02-29"})
+    return folder
+
+
+@pytest.fixture
+def people(template, tmp_path):
+    """A folder with schema, queries, settings and a graph of three people."""
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def write_files(folder: Path) -> None:
+    (folder / "people.pg").write_text(SCHEMA)
+    (folder / "people.gq").write_text(QUERIES)
+    (folder / "omnigraph.yaml").write_text(CONFIG)
+
+
+DROPPED = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM")
+
+
 def clean_environment() -> dict[str, str]:
-    dropped = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM")
-    return {name: value for name, value in os.environ.items() if name not in dropped}  # noqa: TID251 - for a child process
+    return {name: value for name, value in os.environ.items() if name not in DROPPED}  # noqa: TID251 - for a child process
