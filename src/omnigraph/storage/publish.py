@@ -7,6 +7,7 @@ re-read there. Each step is durable before the next one starts, and a failpoint 
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from omnigraph.base.failpoints import failpoint, register
 from omnigraph.base.ids import BranchName, OperationId, TableKey
+from omnigraph.errors import StorageError
 from omnigraph.storage import layout
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks import HeldLock
@@ -23,8 +25,11 @@ from omnigraph.storage.records import Changes, Commit, TableVersion
 from omnigraph.storage.sidecar import Sidecar, SidecarTable, delete_sidecar, write_sidecar
 from omnigraph.storage.tables.commit import commit_staged
 from omnigraph.storage.tables.failures import CommitRaceError
+from omnigraph.storage.tables.fork import find_branch
 from omnigraph.storage.tables.handle import Handle
 from omnigraph.storage.tables.stage import Staged
+
+log = logging.getLogger(__name__)
 
 AFTER_STAGING = register(
     "publish.after_staging", "all files are staged; the sidecar is not written"
@@ -98,11 +103,20 @@ def publish(kernel: Kernel, head: Head, intent: Intent, lock: HeldLock) -> Head:
     failpoint(AFTER_PUBLISH)
     sync_versions(kernel, [after.handle])
     failpoint(AFTER_MANIFEST_SYNC)
-    promote_files(kernel, intent.operation_id, intent.changes.files)
-    failpoint(AFTER_FILES)
-    delete_sidecar(kernel.objects, sidecar)
+    _finish(kernel, intent, sidecar)
     failpoint(AFTER_SIDECAR_DELETE)
     return after
+
+
+def _finish(kernel: Kernel, intent: Intent, sidecar: Sidecar) -> None:
+    """Tidy up behind a commit that is visible and durable, and so must be acknowledged."""
+    try:
+        promote_files(kernel, intent.operation_id, intent.changes.files)
+        failpoint(AFTER_FILES)
+        delete_sidecar(kernel.objects, sidecar)
+    except StorageError as error:
+        kernel.counters.add("unfinished_commits")
+        log.warning("commit %s stands, recovery will finish it: %s", intent.commit.id, error)
 
 
 def swap_head(kernel: Kernel, head: Head, staged: Staged, after: State) -> Head:
@@ -164,9 +178,18 @@ def write_sidecar_for(
         intent.commit.merged_parent,
         intent.adopted_from,
         lock.epoch,
+        branch_tag(kernel, intent.branch),
     )
     write_sidecar(kernel.objects, sidecar)
     return sidecar
+
+
+def branch_tag(kernel: Kernel, branch: BranchName) -> str | None:
+    """Return what tells a branch from an earlier one of its name; main has no earlier one."""
+    if branch == layout.MAIN:
+        return ""
+    ref = find_branch(kernel.objects, layout.MANIFEST, branch)
+    return None if ref is None else ref.tag
 
 
 def _commit_tables(kernel: Kernel, moves: tuple[TableMove, ...], lock: HeldLock) -> list[Handle]:

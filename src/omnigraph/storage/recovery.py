@@ -26,7 +26,7 @@ from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks import HeldLock, branch_lock_name
 from omnigraph.storage.manifest import Head, find_commit, stage_publish
 from omnigraph.storage.projections import adopted_rows
-from omnigraph.storage.publish import promote_files, swap_head, sync_versions
+from omnigraph.storage.publish import branch_tag, promote_files, swap_head, sync_versions
 from omnigraph.storage.records import RECOVERY_ACTOR, Changes, Commit, Kind, TableVersion
 from omnigraph.storage.sidecar import Sidecar, delete_sidecar, list_sidecars
 from omnigraph.storage.snapshot import Heads
@@ -189,6 +189,10 @@ def _recover_one(
         sync_versions(kernel, [head.handle])
         _publish_outcome(kernel, heads, head, sidecar, "RolledForward", Changes(), [])
         return _settle(kernel, sidecar, head, "RolledForward", published=True)
+    if sidecar.branch_tag not in (None, branch_tag(kernel, sidecar.branch)):
+        # Its branch was deleted; this one only has the same name.
+        _publish_outcome(kernel, heads, head, sidecar, "OrphanedBranchDiscarded", Changes(), [])
+        return _settle(kernel, sidecar, head, "OrphanedBranchDiscarded")
     findings = [examine(kernel, head, table, sidecar.writer_kind) for table in sidecar.tables]
     shown = {finding.evidence for finding in findings}
     if findings and shown == {Evidence.ROLLED_PAST}:

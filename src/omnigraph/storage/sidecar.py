@@ -58,6 +58,8 @@ class Sidecar:
     merge_source_commit_id: str | None = None
     adopted_from: BranchName | None = None
     epoch: int = 0
+    branch_tag: str | None = None
+    """Which branch of that name; None if the writer did not say."""
 
     @property
     def name(self) -> str:
@@ -108,6 +110,8 @@ def encode(sidecar: Sidecar) -> bytes:
         content["merge_source_commit_id"] = sidecar.merge_source_commit_id
     if sidecar.adopted_from is not None:
         content["adopted_from"] = sidecar.adopted_from
+    if sidecar.branch_tag is not None:
+        content["branch_tag"] = sidecar.branch_tag
     return orjson.dumps(content, option=orjson.OPT_INDENT_2)
 
 
@@ -148,6 +152,7 @@ def _decode_checked(content: Mapping[str, Any]) -> Sidecar:
         content.get("merge_source_commit_id"),
         content.get("adopted_from"),
         content.get("epoch", 0),
+        content.get("branch_tag"),
     )
 
 

@@ -21,6 +21,7 @@ from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.manifest import HEAD, Head, head_row, read_commits, read_rows
 from omnigraph.storage.projections import projected_ids
 from omnigraph.storage.publish import digest
+from omnigraph.storage.records import TableVersion
 from omnigraph.storage.sidecar import SidecarError, list_sidecars
 from omnigraph.storage.snapshot import Heads
 from omnigraph.storage.tables.fork import list_branches, torn_refs
@@ -67,7 +68,7 @@ def verify(kernel: Kernel, heads: Heads) -> list[Finding]:
     for head in readable:
         found += _check_head(head)
         found += _check_line(head)
-        found += _check_tables(kernel, head)
+        found += _check_tables(kernel, heads, head)
     found += _check_projection(kernel, readable)
     found += _check_forks(kernel, readable)
     found += _check_sidecars(kernel)
@@ -110,7 +111,7 @@ def _check_line(head: Head) -> Iterator[Finding]:
         yield Finding("broken_line", head.branch, "the head is not the last commit")
 
 
-def _check_tables(kernel: Kernel, head: Head) -> Iterator[Finding]:
+def _check_tables(kernel: Kernel, heads: Heads, head: Head) -> Iterator[Finding]:
     for table in head.tables.values():
         subject = f"{table.key} on '{head.branch}'"
         try:
@@ -124,9 +125,21 @@ def _check_tables(kernel: Kernel, head: Head) -> Iterator[Finding]:
             yield Finding("row_count_differs", subject, f"stated {table.row_count}, stored {rows}")
         owned = layout.fork_owner(table.branch) == head.branch
         if owned and kernel.tables.next_exists(table.location, table.branch, table.version):
-            yield Finding(
-                "drift", subject, f"versions after {table.version} exist and are not published"
-            )
+            yield from _explain_drift(kernel, heads, head, table)
+
+
+def _explain_drift(
+    kernel: Kernel, heads: Heads, head: Head, table: TableVersion
+) -> Iterator[Finding]:
+    """Tell versions nobody answers for from those of a write that is under way or to be healed."""
+    expected = any(
+        (moving.location, moving.table_branch) == (table.location, table.branch)
+        for sidecar in list_sidecars(kernel.objects)
+        for moving in sidecar.tables
+    )
+    if expected or heads.reread(head.branch).commit_id == head.commit_id:
+        detail = f"versions after {table.version} exist and are not published"
+        yield Finding("drift", f"{table.key} on '{head.branch}'", detail, expected)
 
 
 def _check_projection(kernel: Kernel, heads: list[Head]) -> Iterator[Finding]:
