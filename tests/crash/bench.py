@@ -35,8 +35,8 @@ class Bench:
         """Return every gap, once per pass; of many passes the first ones and the last."""
         return [
             (point, skip)
-            for point, times in sorted(self.passes.items())
-            for skip in sorted({*range(min(times, 3)), times - 1})
+            for point, passes in sorted(self.passes.items())
+            for skip in sorted({*passes[:3], passes[-1]})
         ]
 
     def _read(self, root: Path) -> GraphState | None:

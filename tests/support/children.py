@@ -90,8 +90,10 @@ class Child:
             self._listen(0.002)
         raise AssertionError("a child neither froze nor ended")
 
-    def resume(self) -> None:
-        os.kill(self.pid, signal.SIGCONT)
+    def run_on(self) -> None:
+        """Resume the child, as often as it stops itself again, until it ends."""
+        while self.wait_frozen():
+            os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         self.process.kill()

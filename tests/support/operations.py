@@ -79,6 +79,7 @@ def run_operation(say: Say, name: str, root: str, sync_log: str | None = None) -
         say("done")
     else:
         store = open_store(root, options=options)
+        say("opened")
         operation.act(store)
         say("done")
         store.close()
@@ -86,10 +87,21 @@ def run_operation(say: Say, name: str, root: str, sync_log: str | None = None) -
 
 
 def record_passes(say: Say, name: str, root: str) -> None:
-    """Child task: do it without interruption and say how often each failpoint was passed."""
+    """Child task: do it without interruption and say which passes of which failpoints are its own.
+
+    Every operation opens the graph first; what that passes is walked by the recoveries.
+    """
     failpoints.enable(";".join(f"{point}=sleep:0" for point in failpoints.REGISTRY))
-    run_operation(say, name, root)
-    say({point: times for point, times in failpoints.passes().items() if times})
+    opened: dict[str, int] = {}
+
+    def listen(word: object) -> None:
+        if word == "opened" and OPERATIONS[name].act is not _only_open:
+            opened.update(failpoints.passes())
+
+    run_operation(listen, name, root)
+    total = failpoints.passes()
+    own = {point: range(opened.get(point, 0), total[point]) for point in total}
+    say({point: list(passes) for point, passes in own.items() if passes})
 
 
 @contextlib.contextmanager
