@@ -9,10 +9,10 @@ import hashlib
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import orjson
 
@@ -44,6 +44,8 @@ from omnigraph.engine.write.commit import Terms, commit_changes
 from omnigraph.engine.write.embed import fill_vectors
 from omnigraph.engine.write.mutate import run_mutation
 from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.pipeline.model import Engine, LoadResult, OnError, load_options
+from omnigraph.pipeline.progress import Progress
 from omnigraph.result import MutationResult, QueryResult
 from omnigraph.storage.create import TableSpec
 from omnigraph.storage.layout import MAIN
@@ -52,6 +54,9 @@ from omnigraph.storage.records import Commit
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.store import GraphStore, init_store, open_store
 from omnigraph.storage.verify import Finding
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.sources import Data
 
 SCHEMA_FILE, IR_FILE, STATE_FILE = "_schema.pg", "_schema.ir.json", "__schema_state.json"
 MEMORY_SHARE = 4
@@ -279,6 +284,87 @@ class Graph:
                     deleted,
                     in_place=key.startswith("node:"),
                 )
+
+    def load(
+        self,
+        data: Data,
+        mode: str = "overwrite",
+        *,
+        branch: str = "main",
+        engine: Engine = "auto",
+        actor: str | None = None,
+        on_error: OnError = "fail",
+        progress: Progress | None = None,
+    ) -> LoadResult:
+        """Load files or tables into a branch as one commit, or not at all.
+
+        Args:
+            data: paths, globs or folders; `-`; an open file; JSON lines as bytes; or a mapping
+                from type names to files or tables (Arrow, pandas, polars).
+            mode: `overwrite` replaces every table the data has rows of, `append` adds rows with
+                new ids, `merge` replaces rows by id and adds the others.
+            branch: the branch to write; it must exist.
+            engine: who reads the data: `inline`, `spark`, or `auto` by its size.
+            actor: who does it; kept on the commit.
+            on_error: `fail` refuses everything if one row is bad, `skip` leaves bad rows out and
+                reports them.
+            progress: hears about the stages.
+
+        Raises:
+            ConstraintError: rows break rules; nothing was written. Names file and line.
+            NotFoundError: a file or the branch does not exist.
+            ConflictError: someone else changed what this load relied on.
+        """
+        from omnigraph.pipeline.engines import Engines  # reading files needs more of Arrow
+        from omnigraph.pipeline.load import LoadTarget, load_data
+
+        options = load_options(mode, engine, on_error)
+        target = LoadTarget(
+            self.store,
+            self._catalog,
+            branch,
+            actor,
+            self._options.embedder,
+            self._options.clock,
+        )
+        with Engines(options) as engines:
+            return load_data(target, data, options, engines.choose, progress)
+
+    def ingest(
+        self,
+        data: Data,
+        *,
+        branch: str,
+        source: str = "main",
+        mode: str = "merge",
+        engine: Engine = "auto",
+        actor: str | None = None,
+        on_error: OnError = "fail",
+        progress: Progress | None = None,
+    ) -> LoadResult:
+        """Load into a branch, creating it from `source` first if it does not exist.
+
+        See `load` for the arguments. A load that fails leaves no branch it created behind.
+        """
+        load_options(mode, engine, on_error)
+        created = branch not in self.branches.list()
+        if created:
+            self.branches.create(branch, source=source)
+        try:
+            result = self.load(
+                data,
+                mode,
+                branch=branch,
+                engine=engine,
+                actor=actor,
+                on_error=on_error,
+                progress=progress,
+            )
+        except BaseException:
+            if created:
+                self.branches.delete(branch)
+            raise
+        return replace(result, base_branch=source, branch_created=created)
 
     def _new_id(self) -> str:
         return ULIDS.next(self._options.clock.now_us())

@@ -28,17 +28,21 @@ def commit_changes(
     catalog: Catalog,
     terms: Terms,
     result: object,
+    *,
+    is_checked: bool = False,
 ) -> tuple[Commit, Outcome]:
     """Validate against the session's snapshot, stage, and publish.
 
     Under the lock, when the graph moved since the snapshot, the changes are validated again
     against what it moved to; a broken rule then stops the commit like it would have before.
+    `is_checked` says that the caller has validated against the session's snapshot already.
 
     Raises:
         ConstraintError: a rule of the schema is broken.
         ExpectedVersionMismatch: a table with updates or deletes was changed by someone else.
     """
-    validate(changes, session.base, catalog)
+    if not is_checked:
+        validate(changes, session.base, catalog)
     for key, change in changes.tables.items():
         if change.is_empty:
             continue

@@ -248,26 +248,32 @@ def _endpoints(
 ) -> Iterator[Violation]:
     for end, node in (("src", edge.from_type), ("dst", edge.to_type)):
         wanted = _array(rows[end])
-        known = _existing(f"node:{node}", pc.unique(wanted), changes, snapshot)
-        for at in np.flatnonzero(~mask_of(pc.is_in(wanted, value_set=known))):
+        missing = _missing(f"node:{node}", pc.unique(wanted), changes, snapshot)
+        if not len(missing):
+            continue
+        for at in np.flatnonzero(mask_of(pc.is_in(wanted, value_set=missing))):
             value = wanted[int(at)].as_py()
             text = f"{edge.name}: {end} '{value}' not found in {node}"
             yield _violation(Rule.ENDPOINT, edge.name, end, rows, int(at), value, text)
 
 
-def _existing(key: str, wanted: pa.Array, changes: ChangeSet, snapshot: Snapshot) -> pa.Array:
-    """Return which of the wanted ids exist once the changes are made."""
+def _missing(key: str, wanted: pa.Array, changes: ChangeSet, snapshot: Snapshot) -> pa.Array:
+    """Return which of the wanted ids do not exist once the changes are made."""
     change = changes.tables.get(key)
-    parts = []
     if change is not None and change.upserts is not None:
-        own = _array(change.upserts[ID])
-        parts.append(own.filter(pc.is_in(own, value_set=wanted)))
-        wanted = wanted.filter(pc.invert(pc.is_in(wanted, value_set=own)))
+        wanted = _minus(wanted, _array(change.upserts[ID]))
+    if not len(wanted) or not snapshot.table(key).row_count or changes.replaces(key):
+        return wanted
+    gone = wanted.slice(0, 0)
     if change is not None and change.deletes is not None:
-        wanted = wanted.filter(pc.invert(pc.is_in(wanted, value_set=change.deletes)))
-    if len(wanted) and snapshot.table(key).row_count and not changes.replaces(key):
-        parts.append(_array(snapshot.open(key).by_ids(wanted, [ID])[ID]))
-    return pa.concat_arrays(parts) if parts else pa.array([], pa.string())
+        gone = wanted.filter(pc.is_in(wanted, value_set=change.deletes))
+        wanted = _minus(wanted, change.deletes)
+    committed = _array(snapshot.open(key).by_ids(wanted, [ID])[ID])
+    return pa.concat_arrays([gone, _minus(wanted, committed)])
+
+
+def _minus(values: pa.Array, others: pa.Array) -> pa.Array:
+    return values.filter(pc.invert(pc.is_in(values, value_set=others)))
 
 
 def _cardinality(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> Iterator[Violation]:

@@ -1,0 +1,122 @@
+"""What a load is asked for and what it reports: plain values, no behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, cast
+
+from omnigraph.engine.write.violations import Violation
+from omnigraph.errors import BadRequestError, StorageError
+
+Engine = Literal["auto", "spark", "inline"]
+OnError = Literal["fail", "skip"]
+ENGINES: tuple[Engine, ...] = ("auto", "spark", "inline")
+ON_ERROR: tuple[OnError, ...] = ("fail", "skip")
+
+
+class Mode(StrEnum):
+    """What happens to the rows that a touched table has."""
+
+    OVERWRITE = "overwrite"
+    APPEND = "append"
+    MERGE = "merge"
+
+
+class InputError(BadRequestError):
+    """Something given to a load cannot be read as data."""
+
+
+class UnreadableError(StorageError):
+    """A file broke while it was being read; nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How a load goes about its work."""
+
+    mode: Mode = Mode.OVERWRITE
+    engine: Engine = "auto"
+    on_error: OnError = "fail"
+    spark_above_bytes: int = 64 << 20
+    """Inputs beyond this size go to Spark under `engine="auto"`."""
+    split_bytes: int = 32 << 20
+    """How much of a file one task reads."""
+    max_line_bytes: int = 64 << 20
+
+
+def load_options(mode: str, engine: str, on_error: str) -> LoadOptions:
+    """Return options from words.
+
+    Raises:
+        BadRequestError: a word is none of the known ones.
+    """
+    for what, word, known in (
+        ("mode", mode, tuple(Mode)),
+        ("engine", engine, ENGINES),
+        ("on_error", on_error, ON_ERROR),
+    ):
+        if word not in known:
+            raise BadRequestError(f"unknown {what} '{word}'", hint=f"use {', '.join(known)}")
+    return LoadOptions(Mode(mode), cast("Engine", engine), cast("OnError", on_error))
+
+
+@dataclass(frozen=True, slots=True)
+class TableLoaded:
+    """How many rows of one table a load wrote."""
+
+    table_key: str
+    rows_loaded: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """What a load did. Without any effect there is no commit and `commit_id` is None."""
+
+    branch: str
+    mode: Mode
+    tables: tuple[TableLoaded, ...]
+    commit_id: str | None
+    engine: str
+    engine_reason: str
+    files: int
+    skipped: int
+    skipped_rows: tuple[Violation, ...]
+    """Why rows were left out, the first 100; empty unless that was asked for."""
+    embedded: int
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    base_branch: str | None = None
+    branch_created: bool = False
+
+    @property
+    def nodes_loaded(self) -> dict[str, int]:
+        """Rows per node type."""
+        return self._rows("node:")
+
+    @property
+    def edges_loaded(self) -> dict[str, int]:
+        """Rows per edge type."""
+        return self._rows("edge:")
+
+    def _rows(self, kind: str) -> dict[str, int]:
+        return {
+            table.table_key.removeprefix(kind): table.rows_loaded
+            for table in self.tables
+            if table.table_key.startswith(kind)
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """Return the facts of the run, ready for JSON."""
+        return {
+            "branch": self.branch,
+            "mode": str(self.mode),
+            "engine": self.engine,
+            "engine_reason": self.engine_reason,
+            "files": self.files,
+            "tables": [asdict(table) for table in self.tables],
+            "skipped": self.skipped,
+            "embedded": self.embedded,
+            "seconds": {stage: round(value, 3) for stage, value in self.seconds.items()},
+            "commit": self.commit_id,
+        }

@@ -1,0 +1,121 @@
+"""Rows of one type on their way into its table: typed columns, then ids, then a spillable table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.compiler.catalog.arrow import arrow_schema
+from omnigraph.compiler.catalog.model import DST, ID, SRC, EdgeType, NodeType
+from omnigraph.engine.image.arrays import Mask
+from omnigraph.engine.write.violations import Rule, Violation
+from omnigraph.pipeline.faults import Faults
+from omnigraph.pipeline.row_ids import Ints, generated_ids, key_ids
+
+AT = "_at"
+"""The extra column of spilled rows: the row's number in its task's input, from 1."""
+
+Kind: TypeAlias = NodeType | EdgeType
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What the rows of one input have in common: enough to make their ids."""
+
+    operation_id: str
+    source: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Typed columns of one type, still without ids of their own.
+
+    `ids` are the ids the input gave (null where it gave none); `at` numbers the rows within the
+    task, `offsets` say where they stood in the input.
+    """
+
+    kind: Kind
+    columns: Mapping[str, pa.Array]
+    ids: pa.Array
+    src: pa.Array | None
+    dst: pa.Array | None
+    at: Ints
+    offsets: Ints
+
+
+def to_table(rows: Rows, origin: Origin, faults: Faults) -> pa.Table:
+    """Return whole rows under their ids; rows that cannot have one are faults."""
+    kind = rows.kind
+    bad = np.zeros(len(rows.at), dtype=bool)
+    if isinstance(kind, EdgeType):
+        ids = _given_or_generated(rows, origin)
+        for word, ends in (("from", rows.src), ("to", rows.dst)):
+            assert ends is not None
+            bad |= _refuse_null_end(kind, word, ends, rows.at, bad, faults)
+    elif kind.key:
+        ids = key_ids([(rows.columns[name], kind.properties[name].type) for name in kind.key])
+        bad |= _refuse_null_keys(kind, ids, rows.at, faults)
+        bad |= _refuse_other_ids(kind, ids, rows, bad, faults)
+    else:
+        ids = _given_or_generated(rows, origin)
+    table = _assembled(rows, ids)
+    return table.filter(pa.array(~bad)) if bad.any() else table
+
+
+def _given_or_generated(rows: Rows, origin: Origin) -> pa.Array:
+    if not rows.ids.null_count and len(rows.ids):
+        return rows.ids
+    made = generated_ids(origin.operation_id, origin.source, rows.offsets)
+    return made if rows.ids.null_count == len(rows.ids) else pc.coalesce(rows.ids, made)
+
+
+def _assembled(rows: Rows, ids: pa.Array) -> pa.Table:
+    schema = arrow_schema(rows.kind)
+    own = {ID: ids, SRC: rows.src, DST: rows.dst}
+    arrays = [rows.columns[name] if name not in own else own[name] for name in schema.names]
+    # Nulls in required columns are the validator's to report: no column is declared without.
+    fields = [pa.field(name, array.type) for name, array in zip(schema.names, arrays, strict=True)]
+    table = pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+    return table.append_column(AT, pa.array(rows.at))
+
+
+def _refuse_null_end(
+    kind: EdgeType, word: str, ends: pa.Array, at: Ints, known: Mask, faults: Faults
+) -> Mask:
+    missing: Mask = np.asarray(ends.is_null(), dtype=bool) & ~known
+    text = f"edge {kind.name} is missing '{word}'"
+    faults.add_all(at[missing], lambda _: Violation(Rule.RECORD, kind.name, text, word))
+    return missing
+
+
+def _refuse_null_keys(kind: NodeType, ids: pa.Array, at: Ints, faults: Faults) -> Mask:
+    missing: Mask = np.asarray(ids.is_null(), dtype=bool)
+    shown = ", ".join(kind.key)
+    text = f"{kind.name} is missing its @key property {shown}"
+    faults.add_all(at[missing], lambda _: Violation(Rule.KEY, kind.name, text, shown))
+    return missing
+
+
+def _refuse_other_ids(
+    kind: NodeType, ids: pa.Array, rows: Rows, known: Mask, faults: Faults
+) -> Mask:
+    """An id beside a key must say the same as the key."""
+    if rows.ids.null_count == len(rows.ids):
+        return np.zeros(len(ids), dtype=bool)
+    differs = pc.fill_null(pc.not_equal(rows.ids, ids), False)
+    bad: Mask = np.asarray(differs, dtype=bool) & ~known
+    where = np.flatnonzero(bad)
+
+    def describe(position: int) -> Violation:
+        row = int(where[position])
+        given, key = rows.ids[row].as_py(), ids[row].as_py()
+        text = f"{kind.name}: id '{given}' is not the key '{key}'"
+        return Violation(Rule.KEY, kind.name, text, ID, key, given)
+
+    faults.add_all(rows.at[bad], describe)
+    return bad

@@ -1,0 +1,30 @@
+"""Who runs the tasks of a load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+Spec = TypeVar("Spec")
+Result = TypeVar("Result")
+
+
+class Runner(Protocol):
+    """Runs a pure function over task descriptions."""
+
+    name: str
+
+    def map(self, task: Callable[[Spec], Result], specs: Sequence[Spec]) -> Iterator[Result]:
+        """Yield the results in the order of the specs; the first failure stops the rest."""
+        ...
+
+
+class InlineRunner:
+    """Runs tasks one after another in this process; the column kernels use all cores anyway."""
+
+    name = "inline"
+
+    def map(self, task: Callable[[Spec], Result], specs: Sequence[Spec]) -> Iterator[Result]:
+        """Yield the results as they come."""
+        for spec in specs:
+            yield task(spec)

@@ -1,0 +1,231 @@
+"""What a load is to read: paths, globs, folders, streams, tables; all of it ends up as files.
+
+Streams and in-memory tables are copied into the load's folder first, so that every task is told
+about its input by name and can run anywhere, and again.
+"""
+
+from __future__ import annotations
+
+import glob
+import io
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+
+from omnigraph.compiler.catalog.model import Catalog
+from omnigraph.errors import NotFoundError
+from omnigraph.pipeline.lines import Compression
+from omnigraph.pipeline.model import InputError
+
+TableFormat = Literal["parquet", "arrow", "csv"]
+Frame: TypeAlias = Any
+"""A pandas or polars DataFrame, or an Arrow table or batch."""
+Stream: TypeAlias = IO[bytes] | IO[str]
+Data: TypeAlias = (
+    "str | Path | bytes | Stream | Mapping[str, str | Path | Frame] | Iterable[str | Path]"
+)
+"""Paths, globs or folders of files, `-` for standard input, JSON lines as bytes, an open file, or
+a mapping from type names to files or tables."""
+
+_TABLE_SUFFIXES: Mapping[str, TableFormat] = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".csv": "csv",
+}
+_LINE_SUFFIXES = (".jsonl", ".ndjson", ".json")
+_MAGIC: Mapping[bytes, Compression] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class LinesSource:
+    """A file of JSON lines; `name` is what messages call it."""
+
+    name: str
+    path: Path
+    compression: Compression | None
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    """A file with rows of one type."""
+
+    name: str
+    path: Path
+    format: TableFormat
+    table_key: str
+    bytes: int
+
+
+Source = LinesSource | TableSource
+
+
+def find_sources(data: Data, catalog: Catalog, folder: Path) -> list[Source]:
+    """Return everything to read, in order; `folder` takes copies of what is not a file.
+
+    Raises:
+        NotFoundError: a named file does not exist.
+        InputError: something is not readable as data.
+    """
+    return list(_Finder(catalog, folder).find(data))
+
+
+class _Finder:
+    def __init__(self, catalog: Catalog, folder: Path) -> None:
+        self._catalog = catalog
+        self._folder = folder
+        self._copies = 0
+
+    def find(self, data: object) -> Iterator[Source]:
+        match data:
+            case str() | Path():
+                yield from self._named(str(data))
+            case bytes():
+                yield self._stream("<bytes>", io.BytesIO(data))
+            case Mapping():
+                for word, given in data.items():
+                    yield from self._typed(str(word), given)
+            case list() | tuple():
+                for one in data:
+                    yield from self.find(one)
+            case _ if hasattr(data, "read"):
+                name = str(getattr(data, "name", "<stream>"))
+                yield self._stream(name, data)
+            case _:
+                raise InputError(
+                    f"cannot load a {type(data).__name__}",
+                    hint='pass paths, an open file, JSON lines as bytes, or {"Type": table}',
+                )
+
+    def _named(self, text: str) -> Iterator[Source]:
+        if text == _STDIN:
+            yield self._stream("<stdin>", sys.stdin.buffer)
+            return
+        path = local_path(text)
+        if path.is_dir():
+            yield from self._folder_files(path)
+        elif path.exists():
+            yield self._file(path)
+        elif glob.has_magic(text):
+            found = sorted(Path(one) for one in glob.glob(str(path), recursive=True))  # noqa: PTH207 - absolute patterns too
+            if not found:
+                raise NotFoundError(f"no file matches '{text}'")
+            for one in found:
+                yield self._file(one)
+        else:
+            raise NotFoundError(f"file '{text}' not found")
+
+    def _folder_files(self, folder: Path) -> Iterator[Source]:
+        known = [path for path in sorted(folder.iterdir()) if path.is_file() and _is_known(path)]
+        if not known:
+            raise InputError(
+                f"{folder} has no data files", hint="looked for .jsonl, .parquet, .arrow, .csv"
+            )
+        for path in known:
+            yield self._file(path)
+
+    def _file(self, path: Path) -> Source:
+        table_format = _TABLE_SUFFIXES.get(path.suffix.lower())
+        if table_format is None:
+            return _lines(str(path), path)
+        return self._table(path.stem, str(path), path, table_format)
+
+    def _typed(self, word: str, given: object) -> Iterator[Source]:
+        if isinstance(given, list | tuple):
+            for one in given:
+                yield from self._typed(word, one)
+        elif isinstance(given, str | Path):
+            path = local_path(str(given))
+            table_format = _TABLE_SUFFIXES.get(path.suffix.lower())
+            if table_format is None:
+                raise InputError(f"{given} is not a .parquet, .arrow, .feather or .csv file")
+            if not path.exists():
+                raise NotFoundError(f"file '{given}' not found")
+            yield self._table(word, str(given), path, table_format)
+        else:
+            yield self._frame(word, given)
+
+    def _frame(self, word: str, frame: Frame) -> Source:
+        table = _arrow(frame)
+        path = self._copy_path()
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+        return self._table(word, f"<{word}>", path, "arrow")
+
+    def _table(self, word: str, name: str, path: Path, table_format: TableFormat) -> Source:
+        kind = self._catalog.nodes.get(word) or self._catalog.find_edge(word)
+        if kind is None:
+            known = ", ".join([*self._catalog.nodes, *self._catalog.edges])
+            raise InputError(
+                f"{name}: the schema has no type '{word}'",
+                hint=f'name the type: {{"Type": "{name}"}}; known types: {known}',
+            )
+        return TableSource(name, path, table_format, kind.table_key, path.stat().st_size)
+
+    def _stream(self, name: str, stream: Any) -> Source:  # noqa: ANN401 - anything with `read`
+        path = self._copy_path()
+        with path.open("wb") as target:
+            first = stream.read(1 << 20)
+            if isinstance(first, str):
+                while first:
+                    target.write(first.encode())
+                    first = stream.read(1 << 20)
+            else:
+                target.write(first)
+                shutil.copyfileobj(stream, target, 1 << 20)
+        return _lines(name, path)
+
+    def _copy_path(self) -> Path:
+        self._copies += 1
+        return self._folder / f"input.{self._copies}"
+
+
+def local_path(text: str) -> Path:
+    """Return the path of a plain path or `file://` address."""
+    if "://" not in text:
+        return Path(text).expanduser()
+    parts = urlsplit(text)
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+        raise InputError(
+            f"cannot read from '{text}'", hint="copy it to a local file; paths and file:// work"
+        )
+    return Path(unquote(parts.path))
+
+
+def _lines(name: str, path: Path) -> LinesSource:
+    with path.open("rb") as file:
+        head = file.read(4)
+    found = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
+    return LinesSource(name, path, found, path.stat().st_size)
+
+
+def _is_known(path: Path) -> bool:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in (".gz", ".zst"):
+        suffixes.pop()
+    return bool(suffixes) and (suffixes[-1] in _LINE_SUFFIXES or suffixes[-1] in _TABLE_SUFFIXES)
+
+
+def _arrow(frame: Frame) -> pa.Table:
+    """Return any kind of table as an Arrow table."""
+    match frame:
+        case pa.Table():
+            return frame
+        case pa.RecordBatch():
+            return pa.Table.from_batches([frame])
+        case _ if hasattr(frame, "__arrow_c_stream__"):
+            return pa.table(frame)
+        case _:
+            raise InputError(
+                f"cannot load a {type(frame).__name__} as a table",
+                hint="pass a pandas or polars DataFrame or an Arrow table",
+            )
