@@ -148,9 +148,7 @@ def test_a_tombstoned_table_stays_out(root):
 
 def test_a_newer_format_is_refused_by_readers_and_writers(root, store):
     store.close()
-    lance.dataset(str(root / layout.MANIFEST)).update_schema_metadata(
-        {STAMP_KEY: str(STAMP + 1)}
-    )
+    lance.dataset(str(root / layout.MANIFEST)).update_schema_metadata({STAMP_KEY: str(STAMP + 1)})
     for read_only in (True, False):
         with pytest.raises(FormatError, match="upgrade omnigraph first"):
             open_store(str(root), read_only=read_only, options=QUIET)
