@@ -203,6 +203,21 @@ class TestCommits:
                 commit(zombie, staged)
             assert not caught.value.retryable
 
+    def test_a_restore_built_by_hand_fences_and_carries_our_mark(self, uri):
+        """Recovery signs its restores, so that a late one is known to be ours."""
+        zombie = lance.dataset(uri)
+        staged = stage_append(zombie, "z")
+        lance.write_dataset(rows("undone"), uri, mode="append")
+        transaction = Transaction(1, LanceOperation.Restore(1))
+        transaction.transaction_properties = {"mark": "ours"}
+        restored = LanceDataset.commit(lance.dataset(uri, version=1), transaction)
+        assert (restored.version, ids(restored)) == (3, ["a", "b", "c"])
+        told = restored.read_transaction(3)
+        assert type(told.operation).__name__ == "Restore"
+        assert told.transaction_properties == {"mark": "ours"}
+        with pytest.raises(CommitConflictError):
+            commit(zombie, staged)
+
     def test_restore_on_a_branch_fences_too(self, uri):
         lance.dataset(uri).create_branch("side", 1)
         zombie = lance.dataset(f"{uri}/tree/side")

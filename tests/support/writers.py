@@ -26,10 +26,17 @@ def when_told(flag: Path) -> None:
 
 
 def append_rows(
-    say: Say, root: str, flag: str, name: str, key: str, branch: str, count: int
+    say: Say,
+    root: str,
+    flag: str,
+    name: str,
+    key: str,
+    branch: str,
+    count: int,
+    options: StorageOptions = BUSY,
 ) -> None:
     """Append single rows with own keys and say each acknowledged key."""
-    with open_store(root, options=BUSY) as store:
+    with open_store(root, options=options) as store:
         when_told(Path(flag))
         for number in range(count):
             session = store.begin(branch, actor=name)
@@ -38,9 +45,11 @@ def append_rows(
             say(f"{name}-{number}")
 
 
-def count_up(say: Say, root: str, flag: str, branch: str, count: int) -> None:
+def count_up(
+    say: Say, root: str, flag: str, branch: str, count: int, options: StorageOptions = BUSY
+) -> None:
     """Raise one shared counter by strict read-modify-write, retrying on conflict."""
-    with open_store(root, options=BUSY) as store:
+    with open_store(root, options=options) as store:
         when_told(Path(flag))
         for _ in range(count):
             _increment(store, branch)
@@ -116,6 +125,12 @@ def hold_and_commit(say: Say, root: str, options: StorageOptions, branch: str, n
         session.upsert("node:B", rows({name: 1}))
         session.commit(idempotency_key=name, request_hash=name)
         say(f"committed {session.outcome}")
+
+
+def only_open(say: Say, root: str, options: StorageOptions) -> None:
+    """Open for writing, which heals what others left; the failpoints decide how far it gets."""
+    with open_store(root, options=options):
+        say("opened")
 
 
 def read_snapshots(say: Say, root: str, stop: str) -> None:

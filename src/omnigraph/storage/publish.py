@@ -31,6 +31,9 @@ from omnigraph.storage.tables.stage import Staged
 
 log = logging.getLogger(__name__)
 
+OPERATION_MARK = "omnigraph:operation_id"
+"""Property by which a table tells our transactions from foreign ones."""
+
 AFTER_STAGING = register(
     "publish.after_staging", "all files are staged; the sidecar is not written"
 )
@@ -146,7 +149,7 @@ def write_sidecar_for(
     `unsigned` tables are moved by Lance itself, under a uuid of its choosing.
     """
     mark = {
-        "omnigraph:operation_id": intent.operation_id,
+        OPERATION_MARK: intent.operation_id,
         "omnigraph:branch": intent.branch,
         "omnigraph:epoch": str(lock.epoch),
     }

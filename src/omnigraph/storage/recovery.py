@@ -26,7 +26,13 @@ from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks import HeldLock, branch_lock_name
 from omnigraph.storage.manifest import Head, find_commit, stage_publish
 from omnigraph.storage.projections import adopted_rows
-from omnigraph.storage.publish import branch_tag, promote_files, swap_head, sync_versions
+from omnigraph.storage.publish import (
+    OPERATION_MARK,
+    branch_tag,
+    promote_files,
+    swap_head,
+    sync_versions,
+)
 from omnigraph.storage.records import RECOVERY_ACTOR, Changes, Commit, Kind, TableVersion
 from omnigraph.storage.sidecar import Sidecar, delete_sidecar, list_sidecars
 from omnigraph.storage.snapshot import Heads
@@ -130,14 +136,14 @@ def heal_drift(kernel: Kernel, heads: Heads, head: Head, table: TableVersion) ->
     for version in range(table.version + 1, newest + 1):
         handle = kernel.tables.reopen(table.location, table.branch, version)
         _, properties = transaction_facts(handle)
-        if "omnigraph:operation_id" not in properties:
+        if OPERATION_MARK not in properties:
             raise DriftError(
                 f"{table.key} is at version {newest}, but the graph points at {table.version}, "
                 "and no sidecar explains it",
                 hint="something wrote to the dataset directly; run repair",
             )
     operation = kernel.new_operation_id()
-    restored = _restored(kernel, table)
+    restored = _restored(kernel, table, operation)
     changes = Changes(versions=(restored,))
     outcomes = [_outcome(table.key, newest, table.version)]
     audit = _audit(kernel, head, operation, "RolledBack", "Mutation", None, outcomes)
@@ -205,7 +211,7 @@ def _recover_one(
         kernel.counters.add("deferred_sidecars")
         log.warning("sidecar %s needs a roll-back; left for the next writer", sidecar.name)
         return None
-    return _roll_back(kernel, heads, head, sidecar, findings)
+    return _roll_back(kernel, heads, head, sidecar, findings, lock)
 
 
 def _is_stale(findings: Sequence[Finding]) -> bool:
@@ -254,7 +260,12 @@ def _roll_forward(
 
 
 def _roll_back(
-    kernel: Kernel, heads: Heads, head: Head, sidecar: Sidecar, findings: Sequence[Finding]
+    kernel: Kernel,
+    heads: Heads,
+    head: Head,
+    sidecar: Sidecar,
+    findings: Sequence[Finding],
+    lock: HeldLock,
 ) -> Recovered:
     """Restore every table of the sidecar, moved or not, and publish that.
 
@@ -265,7 +276,8 @@ def _roll_back(
     restored = []
     for finding in findings:
         if finding.placed is not None:
-            restored.append(_restored(kernel, finding.placed))
+            lock.check()  # whoever took over has healed this already
+            restored.append(_restored(kernel, finding.placed, sidecar.operation_id))
             failpoint(BETWEEN_RESTORES)
     outcomes = [_outcome(f.table.table_key, f.newest, f.pin) for f in findings]
     changes = Changes(versions=tuple(restored))
@@ -394,8 +406,9 @@ def _outcome(key: str, from_version: int, to_version: int) -> dict[str, Any]:
     return {"table_key": key, "from_version": from_version, "to_version": to_version}
 
 
-def _restored(kernel: Kernel, table: TableVersion) -> TableVersion:
-    handle = restore(kernel.tables, table.location, table.branch, table.version)
+def _restored(kernel: Kernel, table: TableVersion, operation: OperationId) -> TableVersion:
+    mark = {OPERATION_MARK: operation}
+    handle = restore(kernel.tables, table.location, table.branch, table.version, mark)
     sync_versions(kernel, [handle])
     return replace(table, version=handle.version)
 

@@ -8,7 +8,10 @@ before anything is decided.
 
 from __future__ import annotations
 
-from lance import LanceDataset
+from collections.abc import Mapping
+
+from lance import LanceDataset, LanceOperation
+from lance.dataset import Transaction
 
 from omnigraph.storage.tables.failures import (
     LANCE_ERRORS,
@@ -74,12 +77,16 @@ def transaction_facts(handle: Handle) -> tuple[str, dict[str, str]]:
     return operation_name(transaction), dict(transaction.transaction_properties or {})
 
 
-def restore(tables: Tables, location: str, branch: str | None, version: int) -> Handle:
-    """Make the rows of `version` the newest version again.
+def restore(
+    tables: Tables, location: str, branch: str | None, version: int, mark: Mapping[str, str]
+) -> Handle:
+    """Make the rows of `version` the newest version again, signed like every commit of ours.
 
     This also fences: appends and updates staged before it are refused afterwards.
     """
     old = tables.reopen(location, branch, version)
+    transaction = Transaction(old.version, LanceOperation.Restore(version))
+    transaction.transaction_properties = dict(mark)
     with lance_errors(f"restoring {old}"):
-        old.dataset.restore()  # type: ignore[no-untyped-call]  # pylance leaves it unannotated
-    return tables.open_latest(location, branch)
+        dataset = LanceDataset.commit(old.dataset, transaction)
+    return Handle(location, branch, int(dataset.version), dataset)
