@@ -1,0 +1,150 @@
+"""Mutations through the public API beside raw Lance: `python -m bench write`.
+
+`durability="os"` for the ratios; tables of 1,000 and 100,000 rows (and 1,000,000 with
+BENCH_ROWS=1000000) after `ensure_indices`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+
+import omnigraph
+from bench._rounds import compare
+from omnigraph.graph import GraphOptions
+from omnigraph.storage.options import StorageOptions
+
+SCHEMA = """node Person {
+  key: String @key
+  name: String
+  age: I32?
+}
+
+edge Knows: Person -> Person {
+  since: I32?
+}
+"""
+INSERT = """query m($k: String) {
+  insert Person { key: $k, name: "new", age: 1 }
+  insert Knows { from: $k, to: "p0", since: 2026 }
+}"""
+UPDATE = "query m($k: String) { update Person set { age: 2 } where key = $k }"
+DELETE = "query m($k: String) { delete Person where key = $k }"
+UPDATE_MANY = 'query m() { update Person set { name: "x" } where age < 10 }'
+
+_fresh: Iterator[int] = iter(range(1 << 60))
+
+
+def main() -> None:
+    """Measure at every size up to BENCH_ROWS (100,000 unless said)."""
+    largest = int(os.environ.get("BENCH_ROWS", "100000"))  # noqa: TID251 - a bench setting
+    for rows in (1_000, 100_000, 1_000_000):
+        if rows <= largest:
+            sys.stdout.write(f"-- {rows} rows\n")
+            with tempfile.TemporaryDirectory() as place:
+                run(rows, Path(place))
+
+
+def run(rows: int, place: Path) -> None:
+    """Compare single writes and one large one."""
+    people, knows = tables(rows)
+    options = GraphOptions(storage=StorageOptions(durability="os"))
+    graph = omnigraph.init(str(place / "g.omni"), SCHEMA, options=options)
+    session = graph.store.begin()
+    session.append("node:Person", people)
+    session.append("edge:Knows", knows)
+    session.commit()
+    graph.ensure_indices()
+    raw = [raw_table(place / "people.lance", people), raw_table(place / "knows.lance", knows)]
+    raw.append(lance.write_dataset(people.slice(0, 1), str(place / "third.lance")))
+
+    def insert_raw(_: Any) -> None:
+        row = one_person(f"n{next(_fresh)}")
+        raw[0].insert(row)
+        raw[1].insert(one_edge())
+        raw[2].insert(row)
+
+    compare(
+        "insert a node and an edge",
+        {
+            "omnigraph": lambda _: graph.mutate(INSERT, params={"k": f"n{next(_fresh)}"}),
+            "3 appends": insert_raw,
+        },
+        [None] * 15,
+    )
+    keys = [f"p{number}" for number in range(rows // 2, rows // 2 + 15)]
+    compare(
+        "update one row by key",
+        {
+            "omnigraph": lambda key: graph.mutate(UPDATE, params={"k": key}),
+            "lance update": lambda key: raw[0].update({"age": "2"}, where=f"id = '{key}'"),
+        },
+        keys,
+    )
+    doomed = iter(f"p{number}" for number in range(1, rows // 2))
+    condemned = iter(f"p{number}" for number in range(1, rows // 2))
+    compare(
+        "delete one node with its edges",
+        {
+            "omnigraph": lambda _: graph.mutate(DELETE, params={"k": next(doomed)}),
+            "lance delete": lambda _: raw[0].delete(f"id = '{next(condemned)}'"),
+        },
+        [None] * 10,
+    )
+    bulk = raw[0].to_table(filter="age < 10")
+
+    def merge(_: Any) -> None:
+        raw[0].merge_insert("id").when_matched_update_all().execute(bulk)
+
+    compare(
+        f"update {bulk.num_rows} rows at once",
+        {"omnigraph": lambda _: graph.mutate(UPDATE_MANY), "merge_insert": merge},
+        [None] * 3,
+    )
+    graph.close()
+
+
+def tables(rows: int) -> tuple[pa.Table, pa.Table]:
+    """Return persons and one acquaintance each."""
+    ids = [f"p{number}" for number in range(rows)]
+    ages = pa.array([number % 100 for number in range(rows)], pa.int32())
+    people = pa.table({"id": ids, "key": ids, "name": ids, "age": ages})
+    knows = pa.table(
+        {
+            "id": [f"k{number}" for number in range(rows)],
+            "src": ids,
+            "dst": [*ids[1:], ids[0]],
+            "since": pa.array([2000] * rows, pa.int32()),
+        }
+    )
+    return people, knows
+
+
+def raw_table(place: Path, rows: pa.Table) -> Any:
+    """Return an indexed Lance dataset with the same rows."""
+    dataset = lance.write_dataset(rows, str(place), enable_stable_row_ids=True)
+    dataset.create_scalar_index("id", "BTREE")
+    return dataset
+
+
+def one_person(key: str) -> pa.Table:
+    """Return one person's row."""
+    age = pa.array([1], pa.int32())
+    return pa.table({"id": [key], "key": [key], "name": ["new"], "age": age})
+
+
+def one_edge() -> pa.Table:
+    """Return one edge's row."""
+    since = pa.array([2026], pa.int32())
+    return pa.table({"id": [f"e{next(_fresh)}"], "src": ["p0"], "dst": ["p0"], "since": since})
+
+
+if __name__ == "__main__":
+    main()
