@@ -18,10 +18,12 @@ from typing import Any
 
 import lance
 import pyarrow as pa
+from tests.support.s3 import BUCKET, running_s3
 
+from bench._proxy import watching
 from omnigraph.base.ids import TableKey
 from omnigraph.storage.create import TableSpec
-from omnigraph.storage.options import StorageOptions
+from omnigraph.storage.options import S3Options, StorageOptions
 from omnigraph.storage.store import GraphStore, init_store, open_store
 from omnigraph.storage.tables.predicate import equals
 
@@ -39,6 +41,7 @@ def main() -> None:
         bench_commits(root)
         bench_branches_and_opens(root)
         bench_history(root)
+        bench_s3(root)
 
 
 def say(text: str) -> None:
@@ -205,6 +208,45 @@ def aged(store: GraphStore, place: Path, raw: Any) -> dict[str, float]:
         "commit": median_ms(lambda: commit(store, 1), 30),
         "raw append": median_ms(lambda: raw.insert(rows()), 30),
     }
+
+
+def bench_s3(root: Path) -> None:
+    """Count the requests of a one-table commit on an object store, young and old."""
+    last = 1_000 if int(os.environ.get("BENCH_COMMITS", "1000")) >= 1_000 else 100  # noqa: TID251
+    with running_s3(root / "s3") as server, watching(server.endpoint) as traffic:
+        settings = server.options() | {"endpoint": traffic.endpoint}
+        s3 = S3Options(
+            endpoint=settings["endpoint"],
+            access_key_id=settings["access_key_id"],
+            secret_access_key=settings["secret_access_key"],
+            region=settings["region"],
+            allow_http=True,
+        )
+        options = StorageOptions(s3=s3)
+        specs = [TableSpec(TableKey("node:T0"), SCHEMA)]
+        store = init_store(f"s3://{BUCKET}/bench/g", specs, {"_schema.pg": b""}, options)
+        done = 0
+        for goal in (10, 100, last):
+            while done < goal:
+                commit(store, 1)
+                done += 1
+            store.settle(60)
+            traffic.requests.clear()
+            traffic.delay_s = 0.03
+            started = time.perf_counter()
+            commit(store, 1)
+            taken = (time.perf_counter() - started) * 1e3
+            traffic.delay_s = 0.0
+            found = list(traffic.requests)
+            if goal == 10:
+                for request in found:
+                    begun, ended = request.started - started, request.ended - started
+                    say(f"    {begun * 1e3:6.0f} to {ended * 1e3:6.0f} ms  {request.line[:90]}")
+            say(
+                f"S3 after {goal:5} commits: {len(found)} requests, "
+                f"{traffic.serial()} one after another, {taken:.0f} ms at 30 ms each"
+            )
+        store.close()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 from omnigraph.base.failpoints import failpoint, register
 from omnigraph.base.ids import BranchName, CommitId, TableKey
@@ -160,7 +161,12 @@ def _window(
     """One attempt under the lock: heal, re-read, re-validate, publish."""
     kernel, branch = plan.kernel, plan.branch
     with kernel.locks.hold(branch_lock_name(branch), plan.writer_kind) as lock:
-        head = settled_head(kernel, plan.heads, branch, lock)
+        # The drift question is asked beside the others, about the tables as the session saw them.
+        asks: tuple[Callable[[], Any], ...] = (
+            partial(settled_head, kernel, plan.heads, branch, lock),
+            partial(_beyond, plan, plan.base.tables),
+        )
+        head, beyond = kernel.objects.together(*asks)
         for commit_id in attempted:
             if (done := find_commit(head.handle, commit_id)) is not None:
                 return done, "committed"
@@ -169,7 +175,7 @@ def _window(
             if seen is not None:
                 return seen, "replayed"
         _check_terms(plan, terms, head)
-        head = _without_drift(plan, head)
+        head = _without_drift(plan, head, beyond)
         intent = _intent(plan, terms, head, ready)
         if intent is None:
             return _head_commit(head), "unchanged"
@@ -218,21 +224,31 @@ def _check_terms(plan: Plan, terms: Terms, head: Head) -> None:
         terms.revalidate(CommitWindow(base, snapshot_of(plan.kernel, head), moved))
 
 
-def _without_drift(plan: Plan, head: Head) -> Head:
+def _without_drift(plan: Plan, head: Head, beyond: Mapping[TableVersion, bool]) -> Head:
     """Refuse or undo versions beyond the graph's, before anything is put on top of them."""
-    owned = [
-        table
-        for key in plan.writes
-        if (table := head.tables.get(key)) is not None
-        and layout.fork_owner(table.branch) == plan.branch
-    ]
+    if any(table not in beyond for table in _owned(plan, head.tables)):
+        beyond = _beyond(plan, head.tables)  # the head moved since the session began
+    for table in _owned(plan, head.tables):
+        if beyond[table]:
+            head = heal_drift(plan.kernel, plan.heads, head, table)
+    return head
+
+
+def _beyond(plan: Plan, tables: Mapping[TableKey, TableVersion]) -> dict[TableVersion, bool]:
+    """Return, for the tables to be written, whether a version exists that is not the graph's."""
+    owned = _owned(plan, tables)
     ahead = plan.kernel.objects.exist(
         *(layout.version_file(part.location, part.branch, part.version + 1) for part in owned)
     )
-    for table, drifted in zip(owned, ahead, strict=True):
-        if drifted:
-            head = heal_drift(plan.kernel, plan.heads, head, table)
-    return head
+    return dict(zip(owned, ahead, strict=True))
+
+
+def _owned(plan: Plan, tables: Mapping[TableKey, TableVersion]) -> list[TableVersion]:
+    return [
+        table
+        for key in plan.writes
+        if (table := tables.get(key)) is not None and layout.fork_owner(table.branch) == plan.branch
+    ]
 
 
 def _moved(base: Snapshot, head: Head) -> tuple[TableKey, ...]:

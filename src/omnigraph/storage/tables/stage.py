@@ -8,8 +8,9 @@ with deletes. Above `MERGE_CROSSOVER` rows Lance's merge is used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, assert_never
 
 import pyarrow as pa
@@ -127,9 +128,12 @@ def stage_swap(tables: Tables, base: Handle, row_address: int, rows: pa.Table) -
     Two such transactions that delete the same row exclude each other, which makes the row a
     compare-and-swap.
     """
+    asks: tuple[Callable[[], Any], ...] = (
+        partial(_delete_addresses, base, [row_address]),
+        partial(_write, tables, base, rows),
+    )
     with lance_errors(f"staging a swap on {base}"):
-        updated, gone = _delete_addresses(base, [row_address])
-        fresh = _write(tables, base, rows)
+        (updated, gone), fresh = tables.objects.together(*asks)
     operation = _update(base, gone, updated, fresh)
     return _staged(base, operation, len(rows) - 1, fresh, updated)
 
