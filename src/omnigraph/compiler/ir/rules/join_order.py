@@ -6,7 +6,7 @@ unknown sizes the order of the source is kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from omnigraph.compiler.ir.facts import Facts, Statistics
@@ -24,6 +24,7 @@ from omnigraph.compiler.ir.ops import (
     Prop,
     ReadIr,
     TextMatch,
+    iter_ops,
 )
 from omnigraph.compiler.ir.pattern import Link, Node, TempNames, Walk, components
 from omnigraph.compiler.query.ast import CompareOp
@@ -60,7 +61,7 @@ def _read(ops: tuple[Op, ...]) -> _Graph | None:
     nodes: dict[str, Node] = {}
     roots: list[str] = []
     links: list[Link] = []
-    at, last_temp = 0, 0
+    at = 0
     while at < len(ops):
         op = ops[at]
         closing = ops[at + 1] if at + 1 < len(ops) else None
@@ -76,24 +77,22 @@ def _read(ops: tuple[Op, ...]) -> _Graph | None:
                 else:
                     at += 1
                 links.append(_link(op, end, nodes[op.src].type_name))
-                if op.dst.startswith(TEMP_PREFIX):
-                    last_temp = max(last_temp, int(op.dst[1:]))
             case Filter() | AntiJoin():
                 break
         at += 1
     rest = ops[at:]
     walks_behind = any(isinstance(op, NodeScan | Expand) for op in rest)
-    return None if walks_behind else _Graph(nodes, roots, links, rest, _last(rest, last_temp))
+    return None if walks_behind else _Graph(nodes, roots, links, rest, _last_temp(ops))
 
 
-def _last(rest: Sequence[Op], last_temp: int) -> int:
+def _last_temp(ops: Sequence[Op]) -> int:
     """Return the highest temporary number; those inside anti-joins count too."""
-    for op in rest:
-        if isinstance(op, AntiJoin):
-            last_temp = _last(op.inner, last_temp)
-        elif isinstance(op, Expand) and op.dst.startswith(TEMP_PREFIX):
-            last_temp = max(last_temp, int(op.dst[1:]))
-    return last_temp
+    bound = (op.var if isinstance(op, NodeScan) else op.dst for op in _walks(ops))
+    return max((int(var[1:]) for var in bound if var.startswith(TEMP_PREFIX)), default=0)
+
+
+def _walks(ops: Sequence[Op]) -> Iterator[NodeScan | Expand]:
+    return (op for op in iter_ops(ops) if isinstance(op, NodeScan | Expand))
 
 
 def _closed(op: Expand, closing: Op | None) -> str | None:
