@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.image.analyzer import analyze_column
-from omnigraph.engine.image.arrays import Floats, Ints, Mask
+from omnigraph.engine.image.arrays import Floats, Ints, Mask, distinct
 
 K1, B = 1.2, 0.75
 
@@ -100,7 +100,7 @@ def bm25(postings: Postings, terms: tuple[str, ...], live: Mask | None = None) -
     scores = np.zeros(len(postings.lengths), np.float64)
     for docs, part in zip(rows_of, parts, strict=True):
         scores[docs] += part
-    rows = np.unique(np.concatenate(rows_of))
+    rows = distinct(np.concatenate(rows_of))
     return Bm25(rows, scores[rows])
 
 

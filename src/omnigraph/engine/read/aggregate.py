@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from omnigraph.compiler.query.ast import AggregateFn
 from omnigraph.compiler.query.typed import Aggregate, Prop, Scalarish
-from omnigraph.engine.image.arrays import Floats, Ints
+from omnigraph.engine.image.arrays import Floats, Ints, distinct, renumbered
+from omnigraph.engine.image.table import ID
 from omnigraph.engine.read.context import ReadContext
 from omnigraph.engine.read.evaluate import values
 from omnigraph.engine.read.order import ranks
@@ -23,13 +24,12 @@ def group(keys: Sequence[Scalarish], rows: Rows, ctx: ReadContext) -> tuple[Ints
     if not keys:
         first = np.zeros(1 if rows.size else 0, np.int64)
         return np.zeros(rows.size, np.int64), first
-    codes = np.zeros(rows.size, np.int64)
+    codes, first = np.zeros(rows.size, np.int64), np.zeros(min(rows.size, 1), np.int64)
     for key in keys:
         fresh = key_codes(key, rows, ctx)
         width = int(fresh.max()) + 1 if rows.size else 1
         # Renumber after every key, so the product never leaves 64 bits.
-        _, codes = np.unique(codes * width + fresh, return_inverse=True)
-    _, first = np.unique(codes, return_index=True)
+        codes, first = renumbered(codes * width + fresh, len(first) * width)
     return codes, first
 
 
@@ -45,26 +45,39 @@ def key_codes(key: Scalarish, rows: Rows, ctx: ReadContext) -> Ints:
 
 def aggregate(expr: Aggregate, groups: Ints, count: int, rows: Rows, ctx: ReadContext) -> pa.Array:
     """Return the aggregate's value for each of `count` groups."""
-    if expr.arg is None:
-        return pa.array(np.bincount(groups, minlength=count), pa.int64())
+    if expr.fn is AggregateFn.COUNT:
+        return pa.array(_counts(expr, groups, count, rows, ctx), pa.int64())
+    assert expr.arg is not None
     column = values(expr.arg, rows, ctx)
     valid = column.is_valid().to_numpy(zero_copy_only=False)
     if not valid.all():
         column, groups = column.filter(pa.array(valid)), groups[valid]
-    if expr.distinct:
-        codes = ranks(column)
-        pairs = groups * (int(codes.max()) + 1 if len(codes) else 1) + codes
-        _, first = np.unique(pairs, return_index=True)
-        column, groups = column.take(pa.array(first)), groups[first]
     match expr.fn:
-        case AggregateFn.COUNT:
-            return pa.array(np.bincount(groups, minlength=count), pa.int64())
         case AggregateFn.SUM | AggregateFn.AVG:
             return _total(column, groups, count, mean=expr.fn is AggregateFn.AVG)
         case AggregateFn.MIN | AggregateFn.MAX:
             return _extreme(column, groups, count, largest=expr.fn is AggregateFn.MAX)
         case _:
             assert_never(expr.fn)
+
+
+def _counts(expr: Aggregate, groups: Ints, count: int, rows: Rows, ctx: ReadContext) -> Ints:
+    """Return how many values, or different values, each group has; null is none."""
+    if expr.arg is not None and not (isinstance(expr.arg, Prop) and not expr.arg.type.nullable):
+        valid = values(expr.arg, rows, ctx).is_valid().to_numpy(zero_copy_only=False)
+        rows, groups = rows.keep(valid), groups[valid]
+    if expr.arg is not None and expr.distinct:
+        codes = _value_codes(expr.arg, rows, ctx)
+        width = int(codes.max()) + 1 if rows.size else 1
+        groups = distinct(groups * width + codes) // width
+    return np.bincount(groups, minlength=count)
+
+
+def _value_codes(expr: Scalarish, rows: Rows, ctx: ReadContext) -> Ints:
+    """Return integers that are equal for equal values; a node or edge is known by its position."""
+    if isinstance(expr, Prop) and expr.name == ID:
+        return rows.at[expr.var]
+    return key_codes(expr, rows, ctx)
 
 
 def _total(column: pa.Array, groups: Ints, count: int, *, mean: bool) -> pa.Array:
@@ -76,23 +89,40 @@ def _total(column: pa.Array, groups: Ints, count: int, *, mean: bool) -> pa.Arra
     return pa.array(totals, pa.float64(), mask=empty)
 
 
-_EXACT = 2.0**53
-"""Whole doubles add up without rounding as long as they stay below this."""
+_SLICE = 26
+"""Bits of a number added at a time: 2^27 of them still fit the 53 bits of a double."""
 
 
 def _sums(column: pa.Array, groups: Ints, sizes: Ints) -> Floats:
     """Return the sum of each group, rounded once: the order of rows must not show in it."""
     numbers = column.to_numpy(zero_copy_only=False)
     doubles = numbers.astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        exact = np.abs(doubles).sum() < _EXACT and bool((doubles == np.rint(doubles)).all())
-    if exact:
+    largest = float(np.abs(doubles).max(initial=0.0))
+    whole = pa.types.is_integer(column.type)
+    if whole and largest * len(doubles) < 2.0**53:
         return np.asarray(np.bincount(groups, weights=doubles, minlength=len(sizes)), np.float64)
+    if not whole and 1e-200 < largest < 1e200 and len(doubles) < 2 ** (53 - _SLICE):
+        return _sliced_sums(doubles, groups, len(sizes), largest)
+    add = _add_whole if whole else _add
     values = numbers[np.argsort(groups, kind="stable")].tolist()
     ends = np.cumsum(sizes)
-    add = _add_whole if pa.types.is_integer(column.type) else _add
     spans = zip((ends - sizes).tolist(), ends.tolist(), strict=True)
     return np.asarray([add(values[start:end]) for start, end in spans], np.float64)
+
+
+def _sliced_sums(doubles: Floats, groups: Ints, count: int, largest: float) -> Floats:
+    """Sum a few bits of every number at a time, which needs no rounding, from the top down."""
+    totals: list[Floats] = []
+    unit = 2.0 ** (math.frexp(largest)[1] - _SLICE)
+    rest = doubles
+    while rest.any():
+        top = np.rint(rest / unit)
+        totals.append(np.bincount(groups, weights=top, minlength=count) * unit)
+        rest = rest - top * unit
+        unit *= 2.0**-_SLICE
+    if len(totals) <= 1:
+        return totals[0] if totals else np.zeros(count)
+    return np.asarray([math.fsum(parts) for parts in zip(*totals, strict=True)], np.float64)
 
 
 def _add_whole(values: list[int]) -> float:

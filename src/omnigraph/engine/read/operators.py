@@ -148,29 +148,27 @@ def expand(op: Expand, rows: Rows, ctx: ReadContext) -> Rows:
 def _hop(op: Expand, positions: Ints, ctx: ReadContext) -> tuple[Ints, Ints]:
     """Return `(rows, targets)` of one step; each target once per row, none of them dead."""
     nodes = ctx.images.node(op.dst_type)
-    if op.direction is not Direction.BOTH:
-        adjacency = ctx.images.adjacency(op.edge, op.direction)
-        at, targets, _ = _edges_of(adjacency, positions, ctx)
-        repeats = adjacency.has_parallel
-    else:
-        ways = [
-            _edges_of(ctx.images.adjacency(op.edge, way), positions, ctx)
-            for way in (Direction.OUT, Direction.IN)
-        ]
-        at = np.concatenate([way[0] for way in ways])
-        targets = np.concatenate([way[1] for way in ways])
-        repeats = True
+    ways = [op.direction] if op.direction is not Direction.BOTH else [Direction.OUT, Direction.IN]
+    steps = []
+    for way in ways:
+        adjacency = ctx.images.adjacency(op.edge, way)
+        _check_reach(adjacency, positions, ctx)
+        steps.append(adjacency.neighbours_of(positions, nodes.positions))
+    at, targets = steps[0]
+    if len(steps) > 1:
+        (out_at, out), (in_at, back) = steps
+        both = np.concatenate([out_at, in_at]), np.concatenate([out, back])
+        at, targets = distinct_pairs(*both, nodes.positions)
     if nodes.live is not None:
         live = nodes.live[targets]
         at, targets = at[live], targets[live]
-    return distinct_pairs(at, targets, nodes.positions) if repeats else (at, targets)
+    return at, targets
 
 
-def _edges_of(adjacency: Adjacency, positions: Ints, ctx: ReadContext) -> tuple[Ints, Ints, Ints]:
-    """Return every edge of each position, after asking whether so many rows may be held."""
+def _check_reach(adjacency: Adjacency, positions: Ints, ctx: ReadContext) -> None:
+    """Ask whether as many rows may be held as the positions have edges."""
     limited = ctx.budget.limits.rows is not None
     ctx.budget.check("Expand", adjacency.count(positions) if limited else 0)
-    return adjacency.edges_of(positions)
 
 
 def _expand_edges(op: Expand, rows: Rows, ctx: ReadContext) -> Rows:
@@ -178,10 +176,13 @@ def _expand_edges(op: Expand, rows: Rows, ctx: ReadContext) -> Rows:
     assert op.edge_var is not None
     starts = rows.at[op.src]
     out = Direction.OUT if op.direction is Direction.BOTH else op.direction
-    at, targets, edges = _edges_of(ctx.images.adjacency(op.edge, out), starts, ctx)
+    adjacency = ctx.images.adjacency(op.edge, out)
+    _check_reach(adjacency, starts, ctx)
+    at, targets, edges = adjacency.edges_of(starts)
     if op.direction is Direction.BOTH:
         into = ctx.images.adjacency(op.edge, Direction.IN)
-        back_at, back_targets, back = _edges_of(into, starts, ctx)
+        _check_reach(into, starts, ctx)
+        back_at, back_targets, back = into.edges_of(starts)
         other = back_targets != starts[back_at]
         at = np.concatenate([at, back_at[other]])
         targets = np.concatenate([targets, back_targets[other]])

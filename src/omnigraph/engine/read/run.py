@@ -11,8 +11,8 @@ import pyarrow as pa
 from omnigraph.compiler.compile import BoundQuery
 from omnigraph.compiler.ir.ops import Ranking, ReadIr
 from omnigraph.compiler.query.typed import Aggregate, Column, Expr, Rrf
-from omnigraph.engine.image.arrays import Ints
-from omnigraph.engine.read.aggregate import aggregate, group
+from omnigraph.engine.image.arrays import Ints, distinct, renumbered
+from omnigraph.engine.read.aggregate import aggregate, group, key_codes
 from omnigraph.engine.read.context import Budget, Images, ReadContext
 from omnigraph.engine.read.evaluate import arrow_type, values
 from omnigraph.engine.read.operators import run_ops, variable_types
@@ -53,7 +53,7 @@ def run_read(
 def _answer(ir: ReadIr, rows: Rows, window: Window, ctx: ReadContext) -> pa.Table:
     """Group, rank, order and project what the operators matched."""
     for score in _fusions(ir):
-        ctx.fused[score] = rank_nodes(score, np.unique(rows.at[score.var]), window.end, ctx)
+        ctx.fused[score] = rank_nodes(score, distinct(rows.at[score.var]), window.end, ctx)
     if ir.is_aggregate:
         return _aggregated(ir, rows, window, ctx)
     rank: list[Ints] = []
@@ -62,7 +62,7 @@ def _answer(ir: ReadIr, rows: Rows, window: Window, ctx: ReadContext) -> pa.Tabl
         rank = [best]
     keys = rank + [_sort_key(key.expr, key.descending, rows, ctx) for key in ir.order]
     if ir.distinct:
-        return _distinct_table(_projected(ir, rows, ctx), keys, window)
+        return _distinct(ir, rows, keys, window, ctx)
     order = sorted_rows([*keys, *by_ids(_tie_breakers(ir), rows, ctx)], rows.size)
     return _projected(ir, rows.take(window.of(order)), ctx)
 
@@ -86,7 +86,8 @@ class Window:
 
 def _sort_key(expr: Expr, descending: bool, rows: Rows, ctx: ReadContext) -> Ints:
     assert not isinstance(expr, Aggregate), "aggregates are ordered after grouping"
-    return ranks(values(expr, rows, ctx), descending=descending)
+    codes = key_codes(expr, rows, ctx)
+    return -codes if descending else codes
 
 
 def _fusions(ir: ReadIr) -> set[Rrf]:
@@ -101,7 +102,9 @@ def _fusions(ir: ReadIr) -> set[Rrf]:
 def _members(ranking: Ranking, rows: Rows, window: Window, ctx: ReadContext) -> tuple[Rows, Ints]:
     """Return the rows of the ranked nodes, and integers that sort them as the ranking asks."""
     score = ranking.score
-    nodes, node_of = np.unique(rows.at[score.var], return_inverse=True)
+    at = rows.at[score.var]
+    node_of, first = renumbered(at, ctx.image(score.var).positions)
+    nodes = at[first]
     ranked = ctx.fused[score] if isinstance(score, Rrf) else None
     if ranked is None:
         ranked = rank_nodes(score, nodes, window.end if ranking.best_first else None, ctx)
@@ -169,31 +172,34 @@ def _aggregated(ir: ReadIr, rows: Rows, window: Window, ctx: ReadContext) -> pa.
             raise BadRequestError("an aggregate query is ordered by its columns")
         sort_keys.append(ranks(array, descending=key.descending))
     if ir.distinct:
-        return _distinct_table(table, sort_keys, window)
+        return _distinct_groups(table, sort_keys, window)
     # Groups are numbered by their keys.
     order = sorted_rows([*sort_keys, np.arange(count)], count)
     return table.take(pa.array(window.of(order)))
 
 
-def _distinct_table(table: pa.Table, keys: list[Ints], window: Window) -> pa.Table:
+def _distinct(
+    ir: ReadIr, rows: Rows, keys: list[Ints], window: Window, ctx: ReadContext
+) -> pa.Table:
     """Keep one of equal rows; they come by their keys, then by their columns."""
-    columns = [ranks(_one_array(column)) for column in table.columns]
-    codes = np.zeros(table.num_rows, np.int64)
-    for fresh in columns:
-        width = int(fresh.max()) + 1 if len(fresh) else 1
-        _, codes = np.unique(codes * width + fresh, return_inverse=True)
-    _, first = np.unique(codes, return_index=True)
-    best = [_least(key, codes, len(first)) for key in keys]
-    order = sorted_rows([*best, *(column[first] for column in columns)], len(first))
-    return table.take(pa.array(first[window.of(order)]))
+    exprs = [column.expr for column in ir.columns if not isinstance(column.expr, Aggregate)]
+    groups, first = group(exprs, rows, ctx)
+    best = [_least(key, groups, len(first)) for key in keys]
+    order = sorted_rows([*best, np.arange(len(first))], len(first))
+    return _projected(ir, rows.take(first[window.of(order)]), ctx)
 
 
-def _least(key: Ints, codes: Ints, count: int) -> Ints:
+def _least(key: Ints, groups: Ints, count: int) -> Ints:
     """Return the least key among equal rows: they differ only in a fused rank."""
     least = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(least, codes, key)
+    np.minimum.at(least, groups, key)
     return least
 
 
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+def _distinct_groups(table: pa.Table, keys: list[Ints], window: Window) -> pa.Table:
+    """Keep one of equal groups; they come by their keys, then by their columns."""
+    columns = [ranks(column.combine_chunks()) for column in table.columns]
+    order = sorted_rows([*keys, *columns], table.num_rows)
+    same = np.zeros(table.num_rows, dtype=bool)
+    same[1:] = np.all([column[order][1:] == column[order][:-1] for column in columns], axis=0)
+    return table.take(pa.array(window.of(order[~same])))

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from omnigraph.engine.image.arrays import Ints, Mask
-from omnigraph.engine.topology.csr import Csr, build_csr, neighbours
+from omnigraph.engine.topology.csr import Csr, build_csr, distinct_pairs, neighbours
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,14 @@ class Adjacency:
             live = self.live_edges[edges]
             rows, targets, edges = rows[live], targets[live], edges[live]
         return rows, targets, edges
+
+    def neighbours_of(self, positions: Ints, size: int) -> tuple[Ints, Ints]:
+        """Return `(rows, targets)`: every neighbour once; `size` is that of the far side."""
+        if self.is_plain:
+            rows, targets, _ = _slots(self.base.distinct, positions)
+            return rows, targets
+        rows, targets, _ = self.edges_of(positions)
+        return distinct_pairs(rows, targets, size) if self.has_parallel else (rows, targets)
 
 
 def _degrees(csr: Csr, positions: Ints) -> int:

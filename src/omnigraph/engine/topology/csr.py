@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from omnigraph.engine.image.arrays import Ints
+from omnigraph.engine.image.arrays import Ints, distinct, members
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,22 @@ class Csr:
     @property
     def nbytes(self) -> int:
         """Memory held."""
-        return self.offsets.nbytes + self.targets.nbytes + self.edges.nbytes
+        held = self.offsets.nbytes + self.targets.nbytes + self.edges.nbytes
+        return held + (self.distinct.nbytes if self.parallel and "distinct" in vars(self) else 0)
+
+    @cached_property
+    def distinct(self) -> Csr:
+        """The same neighbours, each once; its edges are those that lead there first."""
+        if not self.parallel:
+            return self
+        sources = np.repeat(np.arange(self.size), np.diff(self.offsets))
+        pairs = sources << 32 | self.targets
+        order = np.argsort(pairs, kind="stable")
+        ordered = pairs[order]
+        slots = order[np.append(True, ordered[1:] != ordered[:-1])]
+        offsets = np.zeros(self.size + 1, dtype=np.int64)
+        np.cumsum(np.bincount(sources[slots], minlength=self.size), out=offsets[1:])
+        return Csr(offsets, self.targets[slots], self.edges[slots], parallel=False)
 
     @property
     def size(self) -> int:
@@ -45,7 +61,7 @@ def build_csr(sources: Ints, targets: Ints, size: int) -> Csr:
     np.cumsum(np.bincount(sources, minlength=size), out=offsets[1:])
     sorted_targets = targets[order].astype(np.int32)
     pairs = sources[order].astype(np.int64) << 32 | sorted_targets.astype(np.int64)
-    parallel = len(np.unique(pairs)) < len(pairs)
+    parallel = len(distinct(pairs)) < len(pairs)
     return Csr(offsets, sorted_targets, edges[order], parallel)
 
 
@@ -54,6 +70,8 @@ def neighbours(csr: Csr, positions: Ints) -> tuple[Ints, Ints]:
 
     `rows` indexes into `positions` and ascends; `slots` indexes into `targets` and `edges`.
     """
+    if len(positions) == csr.size and np.array_equal(positions, np.arange(csr.size)):
+        return np.repeat(positions, np.diff(csr.offsets)), np.arange(len(csr.targets))
     starts = csr.offsets[positions]
     counts = csr.offsets[positions + 1] - starts
     total = int(counts.sum())
@@ -90,15 +108,15 @@ def walk(
     kept: list[Ints] = []
     for depth in range(1, max_hops + 1):
         at, targets = hop(frontier)
-        reached = np.unique(frontier_rows[at] * size + targets)
-        fresh = np.setdiff1d(reached, visited, assume_unique=True)
+        reached = distinct(frontier_rows[at] * size + targets)
+        fresh = reached[~members(reached, visited)]
         if depth >= min_hops:
             kept.append(fresh)
         if depth == 1 and min_hops == 1:
-            kept.append(np.intersect1d(reached, own, assume_unique=True))
+            kept.append(reached[members(reached, own)])
         if not len(fresh):
             break
-        visited = np.union1d(visited, fresh)
+        visited = np.sort(np.concatenate([visited, fresh]))
         frontier_rows, frontier = fresh // size, fresh % size
     if not kept:
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -108,5 +126,5 @@ def walk(
 
 def distinct_pairs(rows: Ints, targets: Ints, size: int) -> tuple[Ints, Ints]:
     """Return each pair once, ordered by row and then by target."""
-    keys = np.unique(rows * max(size, 1) + targets)
+    keys = distinct(rows * max(size, 1) + targets)
     return keys // max(size, 1), keys % max(size, 1)
