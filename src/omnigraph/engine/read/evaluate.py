@@ -37,6 +37,7 @@ from omnigraph.errors import BadRequestError
 DEFAULT_MAX_EDITS = 2
 
 Constant = Literal | Param | KeyId
+_IDENTITY = frozenset({CompareOp.EQ, CompareOp.NE})
 
 
 def constant(expr: Constant, ctx: ReadContext) -> Any:  # noqa: ANN401 - any literal value
@@ -74,6 +75,11 @@ def _compare(predicate: Compare, rows: Rows, ctx: ReadContext) -> Mask:
     if isinstance(left, TextMatch) and isinstance(right, Literal) and op is CompareOp.EQ:
         mask = text_mask(left, rows, ctx)
         return mask if right.value else ~mask
+    if op in _IDENTITY and _same_table(left, right, ctx):
+        assert isinstance(left, Prop)
+        assert isinstance(right, Prop)
+        same: Mask = rows.at[left.var] == rows.at[right.var]
+        return same if op is CompareOp.EQ else ~same
     if isinstance(right, Constant):
         if isinstance(left, Constant):
             column = _repeat(left, 1, ctx)
@@ -87,6 +93,15 @@ def _compare(predicate: Compare, rows: Rows, ctx: ReadContext) -> Mask:
             return compare_value(values(right, rows, ctx), FLIPPED[op], constant(left, ctx))
         return compare_columns(_repeat(left, rows.size, ctx), op, values(right, rows, ctx))
     return compare_columns(values(left, rows, ctx), op, values(right, rows, ctx))
+
+
+def _same_table(left: Scalarish, right: Scalarish, ctx: ReadContext) -> bool:
+    """Whether two ids belong to one table: then equal ids are equal positions."""
+    match left, right:
+        case Prop(name="id"), Prop(name="id"):
+            return ctx.types[left.var] == ctx.types[right.var]
+        case _:
+            return False
 
 
 def _is_null(predicate: IsNull, rows: Rows, ctx: ReadContext) -> Mask:

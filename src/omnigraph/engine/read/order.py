@@ -40,8 +40,21 @@ def sorted_rows(keys: Sequence[Ints], size: int) -> Ints:
     return np.lexsort(tuple(reversed(keys)))
 
 
+def contenders(key: Ints, wanted: int) -> Ints:
+    """Return the rows that can be among the first `wanted` by a key: those tied with the last."""
+    if len(key) <= 2 * wanted + 64:
+        return np.arange(len(key))
+    if wanted == 0:
+        return np.empty(0, np.int64)
+    return np.flatnonzero(key <= np.partition(key, wanted - 1)[wanted - 1])
+
+
 def by_ids(variables: Iterable[str], rows: Rows, ctx: ReadContext) -> list[Ints]:
-    """Return the sort keys that order rows by the ids of the given variables."""
+    """Return the sort keys that order rows by the ids of the given variables.
+
+    A variable that is the same node in every row orders nothing.
+    """
     if rows.size <= 1:
         return []
-    return [id_ranks(var, rows, ctx) for var in variables]
+    varied = [var for var in variables if (rows.at[var] != rows.at[var][0]).any()]
+    return [id_ranks(var, rows, ctx) for var in varied]

@@ -16,11 +16,10 @@ from omnigraph.engine.read.aggregate import aggregate, group, key_codes
 from omnigraph.engine.read.context import Budget, Images, ReadContext
 from omnigraph.engine.read.evaluate import arrow_type, values
 from omnigraph.engine.read.operators import run_ops, variable_types
-from omnigraph.engine.read.order import by_ids, ranks, sorted_rows
+from omnigraph.engine.read.order import by_ids, contenders, ranks, sorted_rows
 from omnigraph.engine.read.rank import rank_nodes
 from omnigraph.engine.read.rows import ONE_EMPTY_ROW, Rows
 from omnigraph.engine.read.trace import Trace
-from omnigraph.errors import BadRequestError
 
 
 def run_read(
@@ -63,6 +62,9 @@ def _answer(ir: ReadIr, rows: Rows, window: Window, ctx: ReadContext) -> pa.Tabl
     keys = rank + [_sort_key(key.expr, key.descending, rows, ctx) for key in ir.order]
     if ir.distinct:
         return _distinct(ir, rows, keys, window, ctx)
+    if keys and window.end is not None:
+        ahead = contenders(keys[0], window.end)
+        rows, keys = rows.take(ahead), [key[ahead] for key in keys]
     order = sorted_rows([*keys, *by_ids(_tie_breakers(ir), rows, ctx)], rows.size)
     return _projected(ir, rows.take(window.of(order)), ctx)
 
@@ -153,29 +155,31 @@ def _aggregated(ir: ReadIr, rows: Rows, window: Window, ctx: ReadContext) -> pa.
     groups, first = group(keys, rows, ctx)
     count = len(first) if keys else 1
     heads = rows.take(first)
+    found = {
+        expr: aggregate(expr, groups, count, rows, ctx)
+        for expr in (*(c.expr for c in ir.columns), *(key.expr for key in ir.order))
+        if isinstance(expr, Aggregate)
+    }
+    sort_keys = [
+        ranks(found[key.expr], descending=key.descending)
+        if isinstance(key.expr, Aggregate)
+        else _sort_key(key.expr, key.descending, heads, ctx)
+        for key in ir.order
+    ]
+    # Groups are numbered by their keys, which settles ties.
+    order = sorted_rows([*sort_keys, np.arange(count)], count)
+    shown = order if ir.distinct else window.of(order)
+    kept = heads.take(shown) if keys else heads
     arrays = [
-        aggregate(column.expr, groups, count, rows, ctx)
+        found[column.expr].take(pa.array(shown))
         if isinstance(column.expr, Aggregate)
-        else values(column.expr, heads, ctx)
+        else values(column.expr, kept, ctx)
         for column in ir.columns
     ]
     table = _table(ir.columns, arrays)
-    by_expr = {column.expr: at for at, column in enumerate(ir.columns)}
-    sort_keys = []
-    for key in ir.order:
-        at = by_expr.get(key.expr)
-        if at is not None:
-            array = arrays[at]
-        elif isinstance(key.expr, Aggregate):
-            array = aggregate(key.expr, groups, count, rows, ctx)
-        else:
-            raise BadRequestError("an aggregate query is ordered by its columns")
-        sort_keys.append(ranks(array, descending=key.descending))
-    if ir.distinct:
-        return _distinct_groups(table, sort_keys, window)
-    # Groups are numbered by their keys.
-    order = sorted_rows([*sort_keys, np.arange(count)], count)
-    return table.take(pa.array(window.of(order)))
+    return (
+        _distinct_groups(table, [key[order] for key in sort_keys], window) if ir.distinct else table
+    )
 
 
 def _distinct(
