@@ -1,5 +1,7 @@
 import os
 import pty
+import re
+import select
 import shutil
 import subprocess
 import sys
@@ -11,6 +13,8 @@ import pytest
 from omnigraph.cli.app import run as run_command
 
 COMMAND = str(Path(sys.executable).parent / "omnigraph")
+
+CURSOR_REQUEST = b"\x1b[6n"
 
 SCHEMA = """\
 node Person {
@@ -94,14 +98,13 @@ def omnigraph(tmp_path):
 def terminal(tmp_path):
     """Run the installed command on a pseudo-terminal; both streams arrive together.
 
-    `typed` is written once `prompt` was shown, piece by piece.
+    `typed` are pairs: a pattern to wait for, and what is typed once it was shown.
     """
 
     def run(
         *arguments: str,
         env: dict[str, str] | None = None,
-        typed: tuple[str, ...] = (),
-        prompt: str = "> ",
+        typed: tuple[tuple[str, str], ...] = (),
     ) -> Ran:
         leader, follower = pty.openpty()
         process = subprocess.Popen(
@@ -114,22 +117,30 @@ def terminal(tmp_path):
         )
         os.close(follower)
         shown, unseen, waiting = b"", b"", list(typed)
-        while True:
-            try:
-                piece = os.read(leader, 65_536)
-            except OSError:  # the other end closed: the process is done
-                break
-            if not piece:
-                break
+        while piece := _read(leader, process):
             shown += piece
             unseen += piece
-            if waiting and prompt.encode() in unseen:
+            if CURSOR_REQUEST in piece:  # a terminal tells where its cursor is when asked
+                os.write(leader, b"\x1b[1;1R")
+            if waiting and re.search(waiting[0][0].encode(), unseen, re.DOTALL):
                 unseen = b""
-                os.write(leader, waiting.pop(0).encode())
+                os.write(leader, waiting.pop(0)[1].encode())
         os.close(leader)
         return Ran(process.wait(timeout=60), shown.decode().replace("\r\n", "\n"), "")
 
     return run
+
+
+def _read(leader: int, process: subprocess.Popen[bytes]) -> bytes:
+    """Return what a terminal is shown next; nothing when the process is done."""
+    ready, _, _ = select.select([leader], [], [], 60)
+    if not ready:
+        process.kill()
+        raise TimeoutError("the command is silent for a minute")
+    try:
+        return os.read(leader, 65_536)
+    except OSError:  # the other end closed
+        return b""
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ NAME = "<shell>"
 BODY_NAME = "shell"
 _OPENERS, _CLOSERS = ("{", "(", "["), ("}", ")", "]")
 _COMMENTS = ("line_comment", "block_comment")
+_TAKES_QUERY = re.compile(r"\\(?:explain|profile)\s+(?=\S)")
 _VARIABLE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 
 
@@ -49,7 +50,9 @@ class Statement:
 
 def is_complete(text: str) -> bool:
     """Whether a typed text is a whole statement (or nothing at all)."""
-    stripped = text.strip()
+    stripped = text.lstrip()
+    if found := _TAKES_QUERY.match(stripped):
+        return is_complete(stripped[found.end() :])
     if not stripped or stripped.startswith("\\"):
         return True
     depth, first, last = 0, "", ""

@@ -1,0 +1,124 @@
+"""What only a real process shows: pipes, terminals, signals, start-up."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.cli.conftest import COMMAND, clean_environment
+
+ADULTS = ("-q", "people.gq", "-n", "adults", "-p", "min=18")
+
+
+def test_a_journey_from_an_empty_folder(omnigraph, people, tmp_path):
+    home = tmp_path / "journey"
+    home.mkdir()
+    made = omnigraph("init", "--schema", "people.pg", "journey/new.omni")
+    assert (made.code, made.out, made.err) == (0, "initialized journey/new.omni\n", "")
+    config = ("--config", "journey/omnigraph.yaml")
+    added = omnigraph(
+        "change", *config, "-q", str(people / "people.gq"), "-n", "add", "-p", "name=Zoe"
+    )
+    assert (added.code, added.err) == (0, "")
+    shown = omnigraph("snapshot", *config, "--json")
+    assert json.loads(shown.out)["tables"][1]["row_count"] == 1
+
+
+def test_rows_are_plain_in_a_pipe_and_coloured_on_a_terminal(omnigraph, terminal, people):
+    piped = omnigraph("read", *ADULTS)
+    assert (piped.code, piped.err) == (0, "")
+    assert "\x1b[" not in piped.out
+    shown = terminal("read", *ADULTS)
+    assert shown.code == 0
+    assert "\x1b[1mp.age | p.name\x1b[0m\n" in shown.out
+    assert terminal("read", *ADULTS, env={"NO_COLOR": "1"}).out == piped.out
+
+
+def test_an_error_on_a_terminal_is_one_coloured_block(terminal, people):
+    ran = terminal("snapshot", "nowhere.omni")
+    assert ran.code == 1
+    assert ran.out.startswith("\x1b[1;31merror\x1b[0m: there is no graph at ")
+
+
+def test_a_reader_that_goes_away_is_no_failure(people):
+    script = f"'{COMMAND}' read -q people.gq -n adults -p min=0 --format jsonl | true"
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {script}"],
+        cwd=people,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env=clean_environment(),
+    )
+    assert done.stderr == b""
+
+
+SLOW_WRITE = """
+import sys
+import omnigraph.storage.store
+from omnigraph.base import failpoints
+from omnigraph.cli.app import main
+failpoints.enable({gap!r} + "=sleep:30")
+sys.stderr.write("ready")
+sys.stderr.flush()
+sys.argv = ["omnigraph", "change", "-q", "people.gq", "-n", "add", "-p", "name=Dan"]
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("gap", "written"),
+    [("publish.after_sidecar", False), ("publish.after_tables", None)],
+)
+def test_an_interrupt_leaves_nothing_half_done(cli, people, gap, written):
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW_WRITE.format(gap=gap)],
+        cwd=people,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=clean_environment(),
+    )
+    recovery = people / "people.omni" / "__recovery"
+    deadline = time.monotonic() + 30
+    while not list(recovery.glob("*.json")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.2)  # into the gap behind the sidecar
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert out == b""
+    assert b"Traceback" not in err
+    # The next writer finds the graph whole: with the commit, or without it.
+    assert cli("change", "-q", "people.gq", "-n", "add", "-p", "name=Eve").code == 0
+    names = json.loads(
+        cli("read", "-e", "query q() { match { $p: Person } return { $p.name } }", "--json").out
+    )["rows"]
+    found = {row["p.name"] for row in names}
+    assert found in ({"Ann", "Bob", "Cé", "Eve"}, {"Ann", "Bob", "Cé", "Dan", "Eve"})
+    if written is False:
+        assert "Dan" not in found
+    verified = cli("verify")
+    assert verified.code == 0, verified.out
+
+
+def test_shell_completion_knows_commands_and_targets(omnigraph, people):
+    def completions(words, at):
+        env = {
+            "_OMNIGRAPH_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(at),
+        }
+        return omnigraph(env=env).out.split()
+
+    assert "snapshot" in completions("omnigraph sn", 1)
+    assert completions("omnigraph branch cr", 2) == ["create"]
+    assert completions("omnigraph snapshot --target lo", 3) == ["local"]
+
+
+def test_the_completion_script_is_printed(omnigraph):
+    ran = omnigraph("--show-completion", "bash", env={"SHELL": "/bin/bash"})
+    assert ran.code == 0
+    assert "_omnigraph_completion" in ran.out

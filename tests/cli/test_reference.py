@@ -1,0 +1,118 @@
+"""docs/cli.md and docs/configuration.md say everything the command can do, and nothing else."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from omnigraph.cli.app import app
+from omnigraph.config.scaffold import _TEMPLATE
+from omnigraph.config.settings import Alias, CliSettings, PolicySettings, ServerSettings
+
+DOCS = Path(__file__).parent.parent.parent / "docs"
+REFERENCE = (DOCS / "cli.md").read_text()
+CONFIGURATION = (DOCS / "configuration.md").read_text()
+SHARED = {"--help", "-h"}
+
+
+def commands(group=None, path=("omnigraph",)):
+    group = group or typer.main.get_command(app)
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+EVERY = dict(commands())
+NAMES = [" ".join(path) for path in EVERY]
+
+
+def section(name):
+    """The part of the reference below the heading that names a command."""
+    headings = list(re.finditer(r"^## (.+)$", REFERENCE, re.MULTILINE))
+    for at, heading in enumerate(headings):
+        if f"`{name}`" in heading.group(1):
+            end = headings[at + 1].start() if at + 1 < len(headings) else len(REFERENCE)
+            return REFERENCE[heading.end() : end]
+    return None
+
+
+def flags(command):
+    return {flag for param in command.params for flag in param.opts if flag.startswith("-")}
+
+
+@pytest.mark.parametrize(("path", "command"), EVERY.items(), ids=NAMES)
+def test_every_command_and_flag_is_documented(path, command):
+    text = section(" ".join(path))
+    assert text is not None, f"docs/cli.md has no section on {' '.join(path)}"
+    graph = "the graph options" in text
+    known = set(re.findall(r"`(--?[a-z][a-z-]*)`", text)) | SHARED
+    if graph:
+        known |= {"--uri", "--target", "-t", "--config", "-c"}
+    missing = flags(command) - known
+    assert not missing, f"undocumented: {sorted(missing)}"
+
+
+@pytest.mark.parametrize(("path", "command"), EVERY.items(), ids=NAMES)
+def test_nothing_is_documented_that_does_not_exist(path, command):
+    text = section(" ".join(path)) or ""
+    rows = "\n".join(line.split("|")[1] for line in text.splitlines() if line.startswith("| `-"))
+    told = set(re.findall(r"`(--?[a-z][a-z-]*)`", rows))
+    assert told <= flags(command)
+
+
+def test_every_flag_in_front_of_a_command_is_documented():
+    root = typer.main.get_command(app)
+    intro = REFERENCE[: REFERENCE.index("\n## ")]
+    for flag in flags(root):
+        assert f"`{flag}`" in intro, flag
+
+
+@pytest.mark.parametrize(("path", "command"), EVERY.items(), ids=NAMES)
+def test_every_command_has_help_with_an_example_and_json(path, command):
+    assert command.help
+    assert f"Example: `{' '.join(path[:2])}" in command.help
+    assert all(param.help for param in command.params), path
+    assert "--json" in flags(command)
+
+
+def test_the_reference_has_no_section_without_a_command():
+    headings = re.findall(r"^## .*$", REFERENCE, re.MULTILINE)
+    for name in [
+        name for heading in headings for name in re.findall(r"`(omnigraph .+?)`", heading)
+    ]:
+        assert tuple(name.split()) in EVERY, name
+
+
+def test_every_setting_is_documented():
+    settings = {f"cli.{one.name}" for one in fields(CliSettings)}
+    settings |= {f"server.{one.name}" for one in fields(ServerSettings)}
+    settings |= {f"policy.{one.name}" for one in fields(PolicySettings)}
+    settings |= {
+        f"aliases.<name>.{'name' if one.name == 'query_name' else one.name}"
+        for one in fields(Alias)
+        if one.name != "name"
+    }
+    settings |= {
+        "project.name",
+        "graphs.<name>.uri",
+        "graphs.<name>.bearer_token_env",
+        "query.roots",
+        "auth.env_file",
+        "storage.durability",
+    }
+    for name in settings:
+        assert f"`{name}`" in CONFIGURATION, name
+    for word in re.findall(r"^#? ?(\w+):$", _TEMPLATE, re.MULTILINE):
+        assert f"{word}." in CONFIGURATION, word
+
+
+def test_every_variable_that_is_read_is_documented():
+    text = (Path(__file__).parent.parent.parent / "src/omnigraph/config/environment.py").read_text()
+    names = set(re.findall(r'"([A-Z][A-Z0-9_]{3,})"', text))
+    assert "AWS_REGION" in names
+    for name in names:
+        assert f"`{name}`" in CONFIGURATION, name
