@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import IO, TYPE_CHECKING, Any, Self, cast
 
 import orjson
 
@@ -44,7 +44,15 @@ from omnigraph.engine.write.commit import Terms, commit_changes
 from omnigraph.engine.write.embed import fill_vectors
 from omnigraph.engine.write.mutate import run_mutation
 from omnigraph.errors import BadRequestError, NotFoundError
-from omnigraph.pipeline.model import Engine, LoadResult, OnError, load_options
+from omnigraph.pipeline.model import (
+    EXPORT_FORMATS,
+    Engine,
+    ExportFormat,
+    ExportResult,
+    LoadResult,
+    OnError,
+    load_options,
+)
 from omnigraph.pipeline.progress import Progress
 from omnigraph.result import MutationResult, QueryResult
 from omnigraph.storage.create import TableSpec
@@ -56,6 +64,7 @@ from omnigraph.storage.store import GraphStore, init_store, open_store
 from omnigraph.storage.verify import Finding
 
 if TYPE_CHECKING:
+    from omnigraph.pipeline.export import Selection
     from omnigraph.pipeline.sources import Data
 
 SCHEMA_FILE, IR_FILE, STATE_FILE = "_schema.pg", "_schema.ir.json", "__schema_state.json"
@@ -294,6 +303,7 @@ class Graph:
         engine: Engine = "auto",
         actor: str | None = None,
         on_error: OnError = "fail",
+        spark: object = None,
         progress: Progress | None = None,
     ) -> LoadResult:
         """Load files or tables into a branch as one commit, or not at all.
@@ -308,6 +318,7 @@ class Graph:
             actor: who does it; kept on the commit.
             on_error: `fail` refuses everything if one row is bad, `skip` leaves bad rows out and
                 reports them.
+            spark: a SparkSession to run on, or `SparkSettings` to start one for this load.
             progress: hears about the stages.
 
         Raises:
@@ -327,7 +338,7 @@ class Graph:
             self._options.embedder,
             self._options.clock,
         )
-        with Engines(options) as engines:
+        with Engines(options, spark) as engines:
             return load_data(target, data, options, engines.choose, progress)
 
     def ingest(
@@ -340,6 +351,7 @@ class Graph:
         engine: Engine = "auto",
         actor: str | None = None,
         on_error: OnError = "fail",
+        spark: object = None,
         progress: Progress | None = None,
     ) -> LoadResult:
         """Load into a branch, creating it from `source` first if it does not exist.
@@ -358,6 +370,7 @@ class Graph:
                 engine=engine,
                 actor=actor,
                 on_error=on_error,
+                spark=spark,
                 progress=progress,
             )
         except BaseException:
@@ -365,6 +378,57 @@ class Graph:
                 self.branches.delete(branch)
             raise
         return replace(result, base_branch=source, branch_created=created)
+
+    def export(
+        self,
+        target: str | Path | IO[bytes],
+        *,
+        format: ExportFormat = "jsonl",
+        types: Sequence[str] = (),
+        tables: Sequence[str] = (),
+        branch: str = "main",
+        at: str | int | None = None,
+    ) -> ExportResult:
+        """Write the graph out: JSON lines that load back to an equal graph, or Parquet files.
+
+        Args:
+            target: a path (`.gz` and `.zst` are compressed), `-`, or an open file; for Parquet a
+                folder that gets one file per type.
+            format: `jsonl` or `parquet`.
+            types: only these node and edge types.
+            tables: only these tables, by key (`node:<Type>` or `edge:<Type>`).
+            branch: the branch to read.
+            at: a commit id, or a version of the branch, to write out the past.
+
+        Raises:
+            NotFoundError: no such type, table, branch or commit.
+        """
+        from omnigraph.pipeline.export import export_to  # writing files needs more of Arrow
+
+        if format not in EXPORT_FORMATS:
+            raise BadRequestError(f"unknown format '{format}'", hint="use jsonl or parquet")
+        return export_to(self._selection(types, tables, branch, at), target, format)
+
+    def iter_export(
+        self,
+        *,
+        types: Sequence[str] = (),
+        tables: Sequence[str] = (),
+        branch: str = "main",
+        at: str | int | None = None,
+    ) -> Iterator[bytes]:
+        """Yield what `export` writes as JSON lines, in pieces of many lines."""
+        from omnigraph.pipeline.export import export_lines  # writing needs more of Arrow
+
+        return export_lines(self._selection(types, tables, branch, at))
+
+    def _selection(
+        self, types: Sequence[str], tables: Sequence[str], branch: str, at: str | int | None
+    ) -> Selection:
+        from omnigraph.pipeline.export import select  # writing needs more of Arrow
+
+        snapshot = self._snapshot_at(branch, at)
+        return select(snapshot, self._catalog(snapshot), types, tables)
 
     def _new_id(self) -> str:
         return ULIDS.next(self._options.clock.now_us())

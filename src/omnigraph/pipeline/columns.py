@@ -23,7 +23,7 @@ FIRST_DAY: Final = parse_date("0001-01-01")
 LAST_DAY: Final = parse_date("9999-12-31")
 DAY_MS: Final = 86_400_000
 F32_MAX: Final = float(np.finfo(np.float32).max)
-_BASE64 = "base64:"
+BASE64: Final = "base64:"
 _WHOLE_SECONDS, _WITH_MILLIS = len("2026-01-31T12:00:00Z"), len("2026-01-31T12:00:00.000Z")
 
 
@@ -133,7 +133,7 @@ def _moments(texts: pa.Array) -> pa.Array:
 
 
 def _blobs(texts: pa.Array) -> pa.Array:
-    if pc.all(pc.starts_with(texts, _BASE64)).as_py() is False:
+    if pc.all(pc.starts_with(texts, BASE64)).as_py() is False:
         raise OddColumnError("a blob is not base64")
     try:
         return pa.array(
@@ -144,4 +144,4 @@ def _blobs(texts: pa.Array) -> pa.Array:
 
 
 def _decoded(text: str) -> bytes:
-    return base64.b64decode(text.removeprefix(_BASE64), validate=True)
+    return base64.b64decode(text.removeprefix(BASE64), validate=True)

@@ -108,6 +108,7 @@ def load_data(
             sources = _sources(data, catalog, folder)
             job = Job(catalog, folder, operation_id, options.max_line_bytes)
             tasks = plan_tasks(sources, job, options.split_bytes)
+        with timer.stage("start"):
             runner, reason = choose(sum(source.bytes for source in sources))
         with timer.stage("read"):
             read = _read(sources, tasks, runner, reporter)

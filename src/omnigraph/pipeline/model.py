@@ -12,6 +12,8 @@ from omnigraph.errors import BadRequestError, StorageError
 
 Engine = Literal["auto", "spark", "inline"]
 OnError = Literal["fail", "skip"]
+ExportFormat = Literal["jsonl", "parquet"]
+EXPORT_FORMATS: tuple[ExportFormat, ...] = ("jsonl", "parquet")
 ENGINES: tuple[Engine, ...] = ("auto", "spark", "inline")
 ON_ERROR: tuple[OnError, ...] = ("fail", "skip")
 
@@ -120,3 +122,20 @@ class LoadResult:
             "seconds": {stage: round(value, 3) for stage, value in self.seconds.items()},
             "commit": self.commit_id,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class TableWritten:
+    """How many rows of one table an export wrote."""
+
+    table_key: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExportResult:
+    """What an export wrote: the rows of some tables at one commit."""
+
+    branch: str
+    commit_id: str
+    tables: tuple[TableWritten, ...]

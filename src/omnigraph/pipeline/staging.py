@@ -13,12 +13,15 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from omnigraph.pipeline.rows import Kind
 from omnigraph.storage import layout
-from omnigraph.storage.store import GraphStore
+
+if TYPE_CHECKING:  # tasks use this module too, and must not load the storage engine
+    from omnigraph.storage.store import GraphStore
 
 
 @contextlib.contextmanager

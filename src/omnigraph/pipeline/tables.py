@@ -24,7 +24,7 @@ from omnigraph.compiler.types import FLOATS, INTEGERS, PropType, Scalar
 from omnigraph.engine.image.arrays import Mask
 from omnigraph.engine.write.cells import CellError, column
 from omnigraph.engine.write.violations import Rule, Violation
-from omnigraph.pipeline.columns import OddColumnError, from_json, json_type
+from omnigraph.pipeline.columns import DAY_MS, OddColumnError, from_json, json_type
 from omnigraph.pipeline.faults import Faults
 from omnigraph.pipeline.model import InputError, UnreadableError
 from omnigraph.pipeline.row_ids import Ints
@@ -171,7 +171,7 @@ def from_arrow(values: pa.Array, kind: PropType) -> pa.Array:
             return values.cast(pa.string())
         case Scalar.BOOL if pa.types.is_boolean(found):
             return values
-        case Scalar.BLOB if pa.types.is_binary(found) or pa.types.is_large_binary(found):
+        case Scalar.BLOB if _is_bytes(found):
             return values.cast(target)
         case Scalar.DATE | Scalar.DATETIME if pa.types.is_temporal(found):
             return _from_moments(values, kind.scalar)
@@ -202,15 +202,31 @@ def _from_lists(values: pa.Array, kind: PropType) -> pa.Array:
 
 def _from_moments(values: pa.Array, scalar: Scalar) -> pa.Array:
     """Return days or milliseconds; a time of day is never dropped from what becomes a Date."""
-    if pa.types.is_date64(values.type):  # milliseconds, with the time of day
-        values = values.view(pa.int64()).cast(pa.timestamp("ms"))
-    if pa.types.is_time(values.type) or pa.types.is_duration(values.type):
+    if pa.types.is_date32(values.type) and scalar is Scalar.DATE:
+        return values
+    millis = _millis(values)
+    if scalar is Scalar.DATETIME:
+        return millis.view(pa.date64())
+    days = pc.cast(pc.floor(pc.divide(millis.cast(pa.float64()), DAY_MS)), pa.int64())
+    if pc.all(pc.equal(pc.multiply(days, DAY_MS), millis)).as_py() is False:
+        raise OddColumnError("a moment within a day")
+    return days.cast(pa.int32()).view(pa.date32())
+
+
+def _millis(values: pa.Array) -> pa.Array:
+    """Return milliseconds since the epoch; digits below are dropped, before 1970 too."""
+    if pa.types.is_date64(values.type):
+        return values.view(pa.int64())
+    if pa.types.is_date32(values.type):
+        return pc.multiply(values.view(pa.int32()).cast(pa.int64()), DAY_MS)
+    if not pa.types.is_timestamp(values.type):
         raise OddColumnError("a time without a date")
-    if scalar is Scalar.DATE:
-        return values.cast(pa.date32())
-    zone = getattr(values.type, "tz", None)
-    millis = values.cast(pa.timestamp("ms", zone), safe=False)
-    return millis.view(pa.int64()).view(pa.date64())
+    if values.type.unit == "s":
+        return pc.multiply_checked(values.view(pa.int64()), 1_000)
+    parts = {"ms": 1, "us": 1_000, "ns": 1_000_000}[values.type.unit]
+    counts = values.view(pa.int64())
+    floored = np.floor_divide(pc.fill_null(counts, 0).to_numpy(), parts)
+    return pa.array(floored, mask=np.asarray(counts.is_null(), dtype=bool))
 
 
 def from_text(values: pa.Array, kind: PropType) -> pa.Array:
@@ -296,6 +312,14 @@ def _text_cell(text: str, kind: PropType) -> Any:  # noqa: ANN401 - any property
         except orjson.JSONDecodeError:
             raise CellError(f"expected {kind.required()}, got '{text}'") from None
     return json_cell(text, kind)
+
+
+def _is_bytes(found: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_binary(found)
+        or pa.types.is_large_binary(found)
+        or pa.types.is_binary_view(found)
+    )
 
 
 def _is_text(found: pa.DataType) -> bool:

@@ -1,0 +1,199 @@
+"""A graph, or some of its tables, written out again: JSON lines or Parquet.
+
+Tables come in the order of their keys and rows in the order of their ids, so equal graphs give
+equal bytes, whatever happened to their files. Memory stays flat: each table is first copied to a
+temporary file, then read back in order, piece by piece.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from omnigraph.compiler.catalog.model import DST, ID, SRC, Catalog, EdgeType
+from omnigraph.errors import NotFoundError
+from omnigraph.pipeline.json_text import joined, json_texts, labelled, quoted
+from omnigraph.pipeline.model import ExportFormat, ExportResult, TableWritten
+from omnigraph.pipeline.rows import Kind
+from omnigraph.pipeline.tasks import kind_by_key
+from omnigraph.storage.snapshot import Snapshot
+
+_CHUNK_ROWS = 65_536
+_STDOUT = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The tables of one snapshot to write out, sorted by key."""
+
+    snapshot: Snapshot
+    catalog: Catalog
+    keys: tuple[str, ...]
+
+
+def select(
+    snapshot: Snapshot, catalog: Catalog, types: Sequence[str], tables: Sequence[str]
+) -> Selection:
+    """Return the tables of the named types and the named tables; all if none is named.
+
+    Raises:
+        NotFoundError: the schema knows no such type or table.
+    """
+    kinds: list[Kind] = [*catalog.nodes.values(), *catalog.edges.values()]
+    known = {kind.table_key for kind in kinds}
+    chosen: set[str] = set()
+    for name in types:
+        kind = catalog.nodes.get(name) or catalog.find_edge(name)
+        if kind is None:
+            raise NotFoundError(f"the schema has no type '{name}'")
+        chosen.add(kind.table_key)
+    for key in tables:
+        if key not in known:
+            raise NotFoundError(
+                f"there is no table '{key}'", hint=f"tables: {', '.join(sorted(known))}"
+            )
+        chosen.add(key)
+    return Selection(snapshot, catalog, tuple(sorted(chosen or known)))
+
+
+def export_lines(selection: Selection) -> Iterator[bytes]:
+    """Yield JSON lines that load back to the same rows, in pieces of many lines."""
+    for key in selection.keys:
+        kind = kind_by_key(selection.catalog, key)
+        for rows in ordered_rows(selection.snapshot, key):
+            yield _lines(kind, rows)
+
+
+def export_to(
+    selection: Selection, target: str | Path | IO[bytes], file_format: ExportFormat
+) -> ExportResult:
+    """Write the tables to a file, a stream or, as Parquet, into a folder."""
+    snapshot = selection.snapshot
+    if file_format == "parquet":
+        _write_parquet(selection, Path(str(target)))
+    else:
+        with _opened(target) as out:
+            for piece in export_lines(selection):
+                out.write(piece)
+    counts = tuple(TableWritten(key, snapshot.table(key).row_count) for key in selection.keys)
+    return ExportResult(str(snapshot.branch), str(snapshot.commit_id), counts)
+
+
+def ordered_rows(snapshot: Snapshot, key: str) -> Iterator[pa.Table]:
+    """Yield all rows of a table by id, in chunks of a fixed size."""
+    if not snapshot.table(key).row_count:
+        return
+    with tempfile.TemporaryDirectory(prefix="omnigraph-export-") as folder:
+        path = str(Path(folder) / "rows.arrow")
+        reader = snapshot.open(key)
+        with pa.ipc.new_file(path, reader.schema) as writer:
+            for batch in reader.batches():
+                writer.write_batch(batch)
+        with pa.memory_map(path) as source:
+            rows = pa.ipc.open_file(source).read_all()
+            order = _order(rows[ID])
+            for start in range(0, len(rows), _CHUNK_ROWS):
+                if order is None:
+                    yield rows.slice(start, _CHUNK_ROWS)
+                else:
+                    yield rows.take(pa.array(order[start : start + _CHUNK_ROWS]))
+
+
+def _order(ids: pa.ChunkedArray) -> np.ndarray | None:
+    """Return the positions by ascending id, or None if that is how they lie."""
+    listed = ids.combine_chunks()
+    if pc.all(pc.less(listed[:-1], listed[1:])).as_py() is not False:
+        return None
+    return np.asarray(pc.sort_indices(listed))
+
+
+def _lines(kind: Kind, rows: pa.Table) -> bytes:
+    columns = {name: rows[name].combine_chunks() for name in rows.column_names}
+    own = [] if isinstance(kind, EdgeType) or not kind.key else list(kind.properties)
+    parts = [] if own else [labelled(ID, quoted(columns[ID]))]
+    parts += [
+        labelled(name, json_texts(columns[name], prop.type))
+        for name, prop in kind.properties.items()
+    ]
+    data = pc.utf8_slice_codeunits(joined(parts), 1) if parts else ""
+    if isinstance(kind, EdgeType):
+        ends = (
+            f'{{"edge":"{kind.name}","from":',
+            quoted(columns[SRC]),
+            ',"to":',
+            quoted(columns[DST]),
+        )
+        text = joined([*ends, ',"data":{', data, "}}\n"])
+    else:
+        text = joined([f'{{"type":"{kind.name}","data":{{', data, "}}\n"])
+    return _bytes(text)
+
+
+def _bytes(texts: pa.StringArray) -> bytes:
+    """Return texts one after another; they already lie like that."""
+    offsets, values = texts.buffers()[1:]
+    bounds = np.frombuffer(offsets, np.int32)
+    start, end = bounds[texts.offset], bounds[texts.offset + len(texts)]
+    return bytes(values.slice(int(start), int(end - start)))
+
+
+@contextlib.contextmanager
+def _opened(target: str | Path | IO[bytes]) -> Iterator[IO[bytes]]:
+    """Open a path for writing; it appears only when everything is in it."""
+    if not isinstance(target, str | Path):
+        yield target
+        return
+    if str(target) == _STDOUT:
+        yield sys.stdout.buffer
+        return
+    path = Path(target)
+    unfinished = path.with_name(f"{path.name}.tmp")
+    try:
+        with pa.output_stream(str(unfinished), compression=_compression(path)) as out:
+            yield out
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _compression(path: Path) -> str | None:
+    return {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower())
+
+
+def _write_parquet(selection: Selection, folder: Path) -> None:
+    """Write one file per type, named after it; a time of day needs a type that keeps it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for key in selection.keys:
+        schema = _parquet_schema(selection.snapshot.open(key).schema)
+        path = folder / f"{key.partition(':')[2]}.parquet"
+        unfinished = path.with_name(f"{path.name}.tmp")
+        with pq.ParquetWriter(unfinished, schema) as writer:
+            for rows in ordered_rows(selection.snapshot, key):
+                arrays = [_moments(rows[name].combine_chunks()) for name in schema.names]
+                writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+        unfinished.replace(path)
+
+
+def _parquet_schema(schema: pa.Schema) -> pa.Schema:
+    return pa.schema(
+        [pa.field(one.name, _moments(pa.array([], one.type)).type, one.nullable) for one in schema]
+    )
+
+
+def _moments(values: pa.Array) -> pa.Array:
+    if pa.types.is_date64(values.type):
+        return values.view(pa.int64()).cast(pa.timestamp("ms", "UTC"))
+    if pa.types.is_list(values.type) and pa.types.is_date64(values.type.value_type):
+        items = _moments(values.values)
+        return pa.ListArray.from_arrays(values.offsets, items, mask=values.is_null())
+    return values

@@ -1,0 +1,36 @@
+"""Which engine is chosen, and what is said about it."""
+
+import pytest
+
+from omnigraph.errors import BadRequestError
+from omnigraph.pipeline import engines
+from omnigraph.pipeline.engines import Engines
+from omnigraph.pipeline.model import LoadOptions
+
+
+def test_small_inputs_are_read_inline():
+    runner, reason = Engines(LoadOptions()).choose(64 << 20)
+    assert (runner.name, reason) == ("inline", "64.0 MiB is not above 64 MiB")
+
+
+def test_large_inputs_stay_inline_without_spark(monkeypatch):
+    monkeypatch.setattr(engines, "_has_spark", lambda: False)
+    runner, reason = Engines(LoadOptions()).choose((64 << 20) + 1)
+    assert runner.name == "inline"
+    assert "pyspark is not installed" in reason
+
+
+def test_spark_that_is_asked_for_and_missing_is_an_error(monkeypatch):
+    monkeypatch.setattr(engines, "_has_spark", lambda: False)
+    with pytest.raises(BadRequestError, match="pyspark is not installed"):
+        Engines(LoadOptions(engine="spark")).choose(1)
+
+
+def test_a_given_session_is_used_whatever_the_size():
+    runner, reason = Engines(LoadOptions(), spark=object()).choose(1)
+    assert (runner.name, reason) == ("spark", "a Spark session or master is given")
+
+
+def test_inline_can_be_insisted_on():
+    runner, reason = Engines(LoadOptions(engine="inline"), spark=object()).choose(1 << 40)
+    assert (runner.name, reason) == ("inline", "asked for")

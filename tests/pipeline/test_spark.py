@@ -1,0 +1,89 @@
+"""The same tasks on Spark: same rows, same faults, one process that is gone afterwards."""
+
+import gzip
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from omnigraph.engine.write.violations import ConstraintError
+from omnigraph.pipeline.model import UnreadableError
+from omnigraph.pipeline.spark import OwnSpark, SparkRunner, SparkSettings
+from tests.pipeline.conftest import edge, jsonl, node, rows
+from tests.pipeline.test_tasks import LINES, outcome
+
+
+@pytest.fixture(scope="module")
+def spark():
+    own = OwnSpark(SparkSettings(master="local[2]", memory="512m"))
+    try:
+        yield own.context()
+    finally:
+        own.stop()
+
+
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(files=st.lists(st.lists(LINES, max_size=20), min_size=2, max_size=2))
+def test_spark_finds_the_same_rows_ids_and_faults(spark, tmp_path_factory, files):
+    folder = tmp_path_factory.mktemp("same")
+    paths = [folder / f"{at}.jsonl" for at in range(len(files))]
+    for path, lines in zip(paths, files, strict=True):
+        path.write_bytes(b"".join(lines))
+    inline = outcome(paths, folder, 500)
+    assert outcome(paths, folder, 500, SparkRunner(spark)) == inline
+
+
+def test_a_load_on_spark_gives_the_same_graph(graph, spark, tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(jsonl(*(node("Person", name=f"p{at}") for at in range(50))))
+    links = [edge("Knows", f"p{at}", f"p{at + 1}", id=f"k{at}") for at in range(49)]
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(jsonl(*links)))
+    data = [tmp_path / "a.jsonl", tmp_path / "b.jsonl.gz"]
+    inline = graph.load(data, engine="inline")
+    found = {key: rows(graph, key) for key in ("node:Person", "edge:Knows")}
+    result = graph.load(data, spark=spark)
+    assert (inline.engine, result.engine) == ("inline", "spark")
+    assert result.tables == inline.tables
+    assert {key: rows(graph, key) for key in found} == found
+
+
+def test_faults_and_broken_files_are_reported_as_inline(graph, spark, tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(jsonl(node("Person", name="x", age=-1)) + b"{}\n")
+    messages = []
+    for engine in ("inline", "spark"):
+        with pytest.raises(ConstraintError) as caught:
+            graph.load(tmp_path / "a.jsonl", engine=engine, spark=spark)
+        messages.append([str(one) for one in caught.value.violations])
+    assert messages[0] == messages[1]
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(jsonl(node("Person", name="x")) * 99)[:-9])
+    with pytest.raises(UnreadableError):
+        graph.load(tmp_path / "b.jsonl.gz", engine="spark", spark=spark)
+
+
+def test_a_spark_of_our_own_is_gone_after_the_load(tmp_path):
+    program = """
+        import os, sys
+        import omnigraph
+        from pathlib import Path
+        folder = Path(sys.argv[1])
+        schema = "node P {\\n  name: String @key\\n}\\n"
+        with omnigraph.init(str(folder / "g.omni"), schema) as graph:
+            data = b'{"type":"P","data":{"name":"x"}}'
+            result = graph.load(data, engine="spark")
+            assert result.engine == "spark", result
+        kids = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text()
+        print("children:", kids.strip() or "none")
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(program), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "children: none\n"
+    assert not any(Path(tmp_path / "g.omni" / "__staging").iterdir())
