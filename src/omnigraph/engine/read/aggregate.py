@@ -91,6 +91,7 @@ def _total(column: pa.Array, groups: Ints, count: int, *, mean: bool) -> pa.Arra
 
 _SLICE = 26
 """Bits of a number added at a time: 2^27 of them still fit the 53 bits of a double."""
+_MAX_SLICES = 6
 
 
 def _sums(column: pa.Array, groups: Ints, sizes: Ints) -> Floats:
@@ -102,7 +103,9 @@ def _sums(column: pa.Array, groups: Ints, sizes: Ints) -> Floats:
     if whole and largest * len(doubles) < 2.0**53:
         return np.asarray(np.bincount(groups, weights=doubles, minlength=len(sizes)), np.float64)
     if not whole and 1e-200 < largest < 1e200 and len(doubles) < 2 ** (53 - _SLICE):
-        return _sliced_sums(doubles, groups, len(sizes), largest)
+        sliced = _sliced_sums(doubles, groups, len(sizes), largest)
+        if sliced is not None:
+            return sliced
     add = _add_whole if whole else _add
     values = numbers[np.argsort(groups, kind="stable")].tolist()
     ends = np.cumsum(sizes)
@@ -110,12 +113,17 @@ def _sums(column: pa.Array, groups: Ints, sizes: Ints) -> Floats:
     return np.asarray([add(values[start:end]) for start, end in spans], np.float64)
 
 
-def _sliced_sums(doubles: Floats, groups: Ints, count: int, largest: float) -> Floats:
-    """Sum a few bits of every number at a time, which needs no rounding, from the top down."""
+def _sliced_sums(doubles: Floats, groups: Ints, count: int, largest: float) -> Floats | None:
+    """Sum a few bits of every number at a time, which needs no rounding, from the top down.
+
+    None when the numbers differ so much in size that there would be too many slices.
+    """
     totals: list[Floats] = []
     unit = 2.0 ** (math.frexp(largest)[1] - _SLICE)
     rest = doubles
     while rest.any():
+        if len(totals) == _MAX_SLICES:
+            return None
         top = np.rint(rest / unit)
         totals.append(np.bincount(groups, weights=top, minlength=count) * unit)
         rest = rest - top * unit
