@@ -184,7 +184,7 @@ def test_a_person_types_several_lines_and_completes_words(terminal, people):
         env={"OMNIGRAPH_HISTORY": str(history), "NO_COLOR": "1"},
         typed=(
             ("people:main>", "match { $p: Per\t"),
-            ("Person", " }\rreturn { $p.name };\r"),
+            ("son", " }\rreturn { $p.name };\r"),
             ("\\(3 rows.*people:main>", "match { $p: Persn } return { $p.name };\r"),
             ("did you mean.*people:main>", "\\branch\r"),
             ("branch: main.*people:main>", "\x04"),
