@@ -51,7 +51,7 @@ class Disk:
     def images(self, *, every_file: bool) -> dict[str, Image]:
         """Return what the disk may have kept, by what happened to it.
 
-        With `every_file` each unsynced file is torn alone; otherwise only the newest is.
+        With `every_file` each unsynced file is also torn alone.
         """
         now = {
             str(path.relative_to(self.root)): path.read_bytes() if path.is_file() else None
@@ -64,18 +64,20 @@ class Disk:
             and not name.startswith(_LOCKS)
             and _identity((self.root / name).stat()) not in self.contents
         ]
-        newest = sorted(unsynced, key=lambda name: (self.root / name).stat().st_mtime_ns)[-1:]
-        halves = {name: (now[name] or b"")[: len(now[name] or b"") // 2] for name in unsynced}
+        sizes = {name: len(now[name] or b"") for name in unsynced}
         kept: Image = {}
         self._collect(self.root, kept)
-        return {
+        images = {
             "only what was synced": kept,
             "unsynced files empty": {**now, **dict.fromkeys(unsynced, b"")},
-            **({"unsynced files halved": {**now, **halves}} if every_file else {}),
-            **{
-                f"{name} empty": {**now, name: b""} for name in (unsynced if every_file else newest)
-            },
+            "unsynced files zeroed": {**now, **{name: bytes(sizes[name]) for name in unsynced}},
         }
+        if every_file:
+            halves = {name: (now[name] or b"")[: sizes[name] // 2] for name in unsynced}
+            images["unsynced files halved"] = {**now, **halves}
+            images |= {f"{name} empty": {**now, name: b""} for name in unsynced}
+            images |= {f"{name} almost empty": {**now, name: b"\0\0"} for name in unsynced}
+        return images
 
     def become(self, image: Image) -> None:
         """Make the directory what the disk kept."""

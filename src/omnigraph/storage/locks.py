@@ -24,7 +24,7 @@ from omnigraph.base.clock import Clock
 from omnigraph.errors import ConflictError, ErrorKind
 from omnigraph.storage import layout
 from omnigraph.storage.counters import Counters
-from omnigraph.storage.objects import Objects
+from omnigraph.storage.objects import Objects, naming
 from omnigraph.storage.options import StorageOptions
 
 REFS_LOCK = "refs"
@@ -206,14 +206,22 @@ class _FileLocks:
         self._objects = objects
 
     def attempt(self, holder: Holder) -> _HeldFile | None:
-        descriptor = self._open(holder.name)
+        with naming("lock", layout.lock_file(holder.name)):
+            descriptor = self._open(holder.name)
+            try:
+                return self._take(descriptor, holder)
+            except OSError:
+                os.close(descriptor)
+                raise
+
+    def _take(self, descriptor: int, holder: Holder) -> _HeldFile | None:
         if not _flock(descriptor):
             os.close(descriptor)
             return None
         left_behind = os.pread(descriptor, 4096, 0)
-        content = _encode(holder)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, content, 0)
+        with contextlib.suppress(OSError):  # on a full disk the lock holds, only unnamed
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, _encode(holder), 0)
         return _HeldFile(holder, descriptor, took_over=bool(left_behind))
 
     def release(self, held: HeldLock) -> None:
@@ -246,7 +254,8 @@ class _FileLocks:
         return holder
 
     def _is_free(self, file_name: str) -> bool:
-        descriptor = os.open(self._objects.path(file_name), os.O_RDWR | os.O_CLOEXEC)
+        with naming("look at", file_name):
+            descriptor = os.open(self._objects.path(file_name), os.O_RDONLY | os.O_CLOEXEC)
         try:
             return _flock(descriptor)
         finally:

@@ -80,7 +80,7 @@ class Objects:
 
     def find(self, name: str) -> bytes | None:
         """Return the bytes of an object, or None."""
-        with _naming("read", name):
+        with naming("read", name):
             return self._backend.get(name)
 
     def get(self, name: str) -> bytes:
@@ -92,13 +92,13 @@ class Objects:
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object, replacing any old one in one step; synced first if durable."""
-        with _naming("write", name):
+        with naming("write", name):
             self._backend.put(name, data, sync=self._syncs)
         self.sync_dirs([_folder(name)])
 
     def create(self, name: str, data: bytes, *, durable: bool = True) -> bool:
         """Write an object only if there is none; return whether this call made it."""
-        with _naming("create", name):
+        with naming("create", name):
             made = self._backend.create(name, data, sync=self._syncs and durable)
         if made and durable:
             self.sync_dirs([_folder(name)])
@@ -110,7 +110,7 @@ class Objects:
 
     def info(self, name: str) -> ObjectInfo | None:
         """Return an object's facts, or None if it does not exist."""
-        with _naming("look at", name):
+        with naming("look at", name):
             return self._backend.head(name)
 
     def exist(self, *names: str) -> list[bool]:
@@ -126,17 +126,17 @@ class Objects:
 
     def list(self, prefix: str) -> list[ObjectInfo]:
         """Return every object below a prefix, sorted by name; unfinished writes are hidden."""
-        with _naming("list", prefix):
+        with naming("list", prefix):
             return sorted(self._backend.find_all(prefix), key=lambda info: info.name)
 
     def delete(self, *names: str) -> None:
         """Remove objects; those already gone are fine."""
-        with _naming("delete", ", ".join(names)):
+        with naming("delete", ", ".join(names)):
             self._backend.delete(list(names))
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove everything below a prefix."""
-        with _naming("delete", prefix):
+        with naming("delete", prefix):
             self._backend.delete_prefix(prefix)
         inside = f"{prefix}/"
         self._settled = {
@@ -145,7 +145,7 @@ class Objects:
 
     def rename(self, old: str, new: str) -> None:
         """Give an object another name."""
-        with _naming("rename", old):
+        with naming("rename", old):
             self._backend.rename(old, new)
 
     def probe_create_only(self, name: str) -> None:
@@ -169,7 +169,7 @@ class Objects:
         """Force files to the disk; nothing on object stores or under `durability="os"`."""
         if self._syncs:
             for name in dict.fromkeys(names):
-                with _naming("sync", name):
+                with naming("sync", name):
                     _fsync(self.path(name))
                 self._counters.synced(name)
 
@@ -202,7 +202,7 @@ class Objects:
                 name = _folder(name)
                 due[name] = None
         for name in due:
-            with _naming("sync", name or "/"):
+            with naming("sync", name or "/"):
                 _fsync(self.path(name))
             self._counters.synced(f"{name}/")
 
@@ -380,7 +380,7 @@ def _fsync(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _naming(verb: str, name: str) -> Iterator[None]:
+def naming(verb: str, name: str) -> Iterator[None]:
     """Turn a failure of the store into one that names the object."""
     try:
         yield

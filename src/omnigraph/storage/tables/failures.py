@@ -14,7 +14,14 @@ from lance.commit import CommitConflictError
 from omnigraph.errors import ConflictError, ErrorKind, FormatError, NotFoundError, StorageError
 
 LANCE_ERRORS = (OSError, ValueError, RuntimeError, NotImplementedError)
-_MISSING = ("was not found", "Not found", "not found:", "No such file", "does not exist")
+_MISSING = (
+    "was not found",
+    "Not found",
+    "not found:",
+    "Version not found",
+    "No such file",
+    "does not exist",
+)
 _RACES = ("Too many concurrent writers", "Retryable commit conflict", "Commit conflict")
 _DAMAGED = (
     "Invalid range",
@@ -25,7 +32,9 @@ _DAMAGED = (
     "too small",
     "EOF",
     "failed to fill whole buffer",
+    "sufficient data",
 )
+_PANIC = "PanicException"
 
 
 class SnapshotExpiredError(NotFoundError):
@@ -65,6 +74,12 @@ def lance_errors(doing: str) -> Iterator[None]:
         if any(sign in text for sign in _DAMAGED):
             raise DamagedError(f"damaged bytes {doing}: {_reason(error)}") from error
         raise StorageError(f"failed {doing}: {_reason(error)}") from error
+    except BaseException as error:
+        if type(error).__name__ != _PANIC:
+            raise
+        # Lance does not check lengths everywhere: some torn bytes make it panic, and pyo3
+        # reports that outside of the `Exception` tree, under a class it does not export.
+        raise DamagedError(f"damaged bytes {doing}: {_reason(error)}") from error
 
 
 def _reason(error: BaseException) -> str:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from omnigraph.storage import layout
 from omnigraph.storage.objects import Objects
-from omnigraph.storage.tables.failures import lance_errors
+from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError, lance_errors
 
 if TYPE_CHECKING:
     from lance import Session  # type: ignore[attr-defined]  # public, but not in __all__
@@ -92,7 +92,13 @@ class Tables:
 
     def open_latest(self, location: str, branch: str | None) -> Handle:
         """Return a dataset at its newest version; costs a listing, so only for cold paths."""
-        return self._open(location, branch, None)
+        try:
+            return self._open(location, branch, None)
+        except SnapshotExpiredError as error:
+            if not self.version_numbers(location, branch):
+                raise
+            # A manifest of zeros makes Lance look for a version that never was.
+            raise DamagedError(f"the newest manifest of {location} is damaged: {error}") from error
 
     def reopen(self, location: str, branch: str | None, version: int) -> Handle:
         """Open past our own map, for datasets whose branch names may be used again."""
@@ -170,7 +176,11 @@ class Tables:
                 storage_options=self._storage_options,
                 session=session or self._session,
             )
-        return Handle(location, branch, int(dataset.version), dataset)
+        found = int(dataset.version)
+        if found < 1 or found != (version or found):
+            # Lance takes a manifest of zeros, which a power cut can leave, for an empty dataset.
+            raise DamagedError(f"the newest manifest of {location} states version {found}")
+        return Handle(location, branch, found, dataset)
 
 
 def _new_session() -> Session:

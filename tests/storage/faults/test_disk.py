@@ -1,0 +1,80 @@
+"""A disk that refuses: read-only, full, or not what it should be."""
+
+from __future__ import annotations
+
+import pytest
+
+from omnigraph.errors import StorageError
+from omnigraph.storage import layout
+from omnigraph.storage.store import open_store
+from tests.support.faults import files_of, use_read_only, write_on_a_full_disk
+from tests.support.operations import QUIET
+from tests.support.storage_model import A, B, check_whole, contents, new_graph, write
+
+
+def test_a_read_only_directory_can_be_read_and_says_why_it_cannot_be_written(root, start):
+    with new_graph(root, QUIET) as store:
+        before = contents(store.snapshot())
+    picture = files_of(root)
+    folders = [root, *(path for path in root.rglob("*") if path.is_dir())]
+    files = [path for path in root.rglob("*") if path.is_file()]
+    for path in folders:
+        path.chmod(0o555)
+    for path in files:
+        path.chmod(0o444)
+    said = start(use_read_only, str(root)).succeed().said
+    for path in (*folders, *files):
+        path.chmod(0o755)
+    assert said[0] == before
+    assert len(said) == 2, "writing was not refused"
+    assert "Permission denied" in said[1]
+    assert layout.LOCKS_DIR in said[1], "the error does not name the object"
+    assert files_of(root) == picture
+
+
+@pytest.mark.parametrize("limit", [0, 200, 600, 1000, 1500, 2500, 4000, 8000])
+def test_a_full_disk_refuses_whole_writes_and_recovers_with_room(root, start, limit):
+    with new_graph(root, QUIET) as store:
+        before = contents(store.snapshot())
+    said = start(write_on_a_full_disk, str(root), limit).succeed().said
+    after = {
+        **before,
+        A: {**before[A], **{f"n{number}": number for number in range(200)}},
+        B: {**before[B], "n": 1},
+    }
+    assert said[1] in (before, after), "a reader beside a full disk saw half a write"
+    assert (said[0] == "committed") <= (said[1] == after)
+    with open_store(str(root), options=QUIET) as store:
+        found = contents(store.snapshot())
+        assert found == after or (found == before and said[0] != "committed")
+        check_whole(store)
+
+
+def test_some_of_these_limits_refuse_and_some_do_not(root, start):
+    """Otherwise the test above would prove nothing."""
+    outcomes = set()
+    for number, limit in enumerate((0, 1500, 100_000)):
+        place = root.with_name(f"graph{number}")
+        new_graph(place, QUIET).close()
+        outcomes.add(start(write_on_a_full_disk, str(place), limit).succeed().said[0][:9])
+    assert outcomes == {"refused: ", "committed"}
+
+
+@pytest.mark.parametrize("name", [layout.RECOVERY_DIR, layout.STAGING_DIR])
+def test_a_file_in_the_place_of_a_folder_is_named(root, name):
+    with new_graph(root, QUIET) as store:
+        before = contents(store.snapshot())
+        if (root / name).exists():
+            for path in sorted((root / name).rglob("*"), reverse=True):
+                path.unlink() if path.is_file() else path.rmdir()
+            (root / name).rmdir()
+        (root / name).write_bytes(b"in the way")
+        session = store.begin()
+        session.replace_file("_schema.pg", b"second")
+        with pytest.raises(StorageError, match=name):
+            session.commit()
+        assert contents(store.snapshot()) == before
+        (root / name).unlink()
+        write(store, {A: {"n": 1}})
+    with open_store(str(root), options=QUIET) as store:
+        check_whole(store)
