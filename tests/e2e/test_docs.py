@@ -1,8 +1,8 @@
 """Every snippet in README and docs is true: schemas and queries compile, commands run as written.
 
-A `gq` block is checked against the nearest `pg` block above it. A `sh` block with `omnigraph`
-commands runs in a folder that holds the document's blocks as `people.pg` and `people.gq`. A fence
-with `broken` behind its language must fail to compile.
+A `gq` block is checked against the nearest `pg` block above it. The `omnigraph` commands of `sh`
+blocks run one after another in a folder that holds the document's first blocks as `people.pg` and
+`people.gq`. A fence with `broken` behind its language must fail to compile.
 """
 
 import re
@@ -81,29 +81,38 @@ def test_queries_compile_and_are_in_the_standard_layout(block):
     assert format_queries(source) == block.text
 
 
-def commands() -> list[object]:
+def commands(page: Path) -> list[str]:
+    """The `omnigraph` lines of a page, from top to bottom."""
     return [
-        pytest.param(block, line, id=f"{block.name} {line}")
-        for block in EVERY
+        line
+        for block in blocks(page)
         if block.language == "sh"
         for line in block.text.splitlines()
         if line.startswith("omnigraph ")
     ]
 
 
-@pytest.mark.parametrize(("block", "line"), commands())
-def test_commands_run_as_written(block, line, tmp_path):
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, id=page.name) for page in PAGES if commands(page)]
+)
+def test_commands_run_as_written_one_after_another(page, tmp_path):
     for suffix in ("pg", "gq"):
-        texts = [
-            one.text for one in blocks(block.page) if one.language == suffix and not one.broken
-        ]
+        texts = [one.text for one in blocks(page) if one.language == suffix and not one.broken]
         if texts:
             (tmp_path / f"people.{suffix}").write_text(texts[0])
-    command = line.split("#")[0].replace("omnigraph", f"{Path(sys.executable).parent}/omnigraph", 1)
-    result = subprocess.run(
-        command, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
+    for line in commands(page):
+        command = line.split("#")[0]
+        command = command.replace("omnigraph", f"{Path(sys.executable).parent}/omnigraph", 1)
+        result = subprocess.run(
+            command,
+            shell=True,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert result.returncode == 0, line + "\n" + result.stdout + result.stderr
 
 
 def test_the_python_of_the_readme_runs_as_written(tmp_path):
