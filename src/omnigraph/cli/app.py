@@ -10,7 +10,18 @@ import typer
 
 from omnigraph import __version__
 from omnigraph.cli import output
-from omnigraph.cli.commands import branch, commit, explain, fmt, graph, lock, query, read, schema
+from omnigraph.cli.commands import (
+    branch,
+    commit,
+    explain,
+    fmt,
+    graph,
+    load,
+    lock,
+    query,
+    read,
+    schema,
+)
 from omnigraph.cli.commands import shell as shell_command
 from omnigraph.cli.options import ConfigOption, JsonOption, TargetOption, UriOption
 from omnigraph.cli.target import Flags
@@ -27,6 +38,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("init")(graph.init)
+app.command("load")(load.load)
+app.command("ingest")(load.ingest)
+app.command("export")(load.export)
 app.command("read")(read.read)
 app.command("change")(read.change)
 app.command("shell")(shell_command.shell)
