@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.image.analyzer import analyze_column
-from omnigraph.engine.image.arrays import Floats, Ints, Mask, distinct
+from omnigraph.engine.image.arrays import Floats, Ints, Mask
 
 K1, B = 1.2, 0.75
 
@@ -35,9 +36,24 @@ class Postings:
         arrays = (self.offsets, self.docs, self.counts, self.lengths, self.has_text)
         return sum(array.nbytes for array in arrays) + 80 * len(self.vocabulary)
 
+    def sizes(self, live: Mask | None) -> tuple[int, float]:
+        """Return how many live rows have a text, and how many terms one has on average."""
+        if live is None:
+            return self._all_sizes
+        return _sizes(self.lengths, self.has_text & live)
+
+    @cached_property
+    def _all_sizes(self) -> tuple[int, float]:
+        return _sizes(self.lengths, self.has_text)
+
     def of(self, term: int) -> slice:
         """Return the slice of `docs` and `counts` that belongs to a term."""
         return slice(int(self.offsets[term]), int(self.offsets[term + 1]))
+
+
+def _sizes(lengths: Ints, texts: Mask) -> tuple[int, float]:
+    total = int(np.count_nonzero(texts))
+    return total, (float(lengths[texts].sum()) / total or 1.0) if total else 1.0
 
 
 def build_postings(texts: pa.Array) -> Postings:
@@ -71,12 +87,10 @@ def bm25(postings: Postings, terms: tuple[str, ...], live: Mask | None = None) -
 
     A term repeated in the query counts as often as it is repeated.
     """
-    texts = postings.has_text if live is None else postings.has_text & live
-    total = int(np.count_nonzero(texts))
+    total, average = postings.sizes(live)
     rows_of: list[Ints] = []
     parts: list[Floats] = []
     if total:
-        average = float(postings.lengths[texts].sum()) / total or 1.0
         for term in terms:
             code = postings.vocabulary.get(term)
             if code is None:
@@ -98,9 +112,11 @@ def bm25(postings: Postings, terms: tuple[str, ...], live: Mask | None = None) -
         return Bm25(rows_of[0], parts[0])
     # Terms are added in query order, so equal texts get bit-equal scores.
     scores = np.zeros(len(postings.lengths), np.float64)
+    hit = np.zeros(len(postings.lengths), dtype=bool)
     for docs, part in zip(rows_of, parts, strict=True):
         scores[docs] += part
-    rows = distinct(np.concatenate(rows_of))
+        hit[docs] = True
+    rows = np.flatnonzero(hit)
     return Bm25(rows, scores[rows])
 
 

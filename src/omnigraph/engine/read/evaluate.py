@@ -196,12 +196,13 @@ def _max_edits(match: TextMatch, ctx: ReadContext) -> int:
 def bm25_scores(score: Bm25, positions: Ints, ctx: ReadContext) -> Floats:
     """Return the relevance of each position; 0 where no query term occurs."""
     dense = np.zeros(ctx.image(score.var).positions, np.float64)
-    found = _bm25(score, ctx)
-    dense[found[0]] = found[1]
+    rows, scores = bm25_members(score, ctx)
+    dense[rows] = scores
     return np.asarray(dense[positions])
 
 
-def _bm25(score: Bm25, ctx: ReadContext) -> tuple[Ints, Floats]:
+def bm25_members(score: Bm25, ctx: ReadContext) -> tuple[Ints, Floats]:
+    """Return the positions that contain a query term, ascending, with their relevance."""
     query = constant(score.query, ctx)
     terms = () if query is None else analyze(query)
     found = bm25(_postings(score.target, ctx), terms, ctx.image(score.var).live)

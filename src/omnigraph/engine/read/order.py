@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.image.arrays import Ints
+from omnigraph.engine.image.arrays import Floats, Ints
 from omnigraph.engine.image.columns import dense_ranks
 from omnigraph.engine.read.context import ReadContext
 from omnigraph.engine.read.rows import Rows
@@ -40,7 +40,7 @@ def sorted_rows(keys: Sequence[Ints], size: int) -> Ints:
     return np.lexsort(tuple(reversed(keys)))
 
 
-def contenders(key: Ints, wanted: int) -> Ints:
+def contenders(key: Ints | Floats, wanted: int) -> Ints:
     """Return the rows that can be among the first `wanted` by a key: those tied with the last."""
     if len(key) <= 2 * wanted + 64:
         return np.arange(len(key))

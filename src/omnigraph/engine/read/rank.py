@@ -15,8 +15,8 @@ import pyarrow as pa
 from omnigraph.compiler.query.typed import Bm25, Nearest, Rrf, Score
 from omnigraph.engine.image.arrays import Ints
 from omnigraph.engine.read.context import Ranked, ReadContext
-from omnigraph.engine.read.evaluate import bm25_scores, constant, distances, query_vector
-from omnigraph.engine.read.order import ranks
+from omnigraph.engine.read.evaluate import bm25_members, constant, distances, query_vector
+from omnigraph.engine.read.order import contenders, ranks
 from omnigraph.errors import BadRequestError
 
 
@@ -33,13 +33,25 @@ def rank_nodes(score: Score, nodes: Ints, wanted: int | None, ctx: ReadContext) 
         case Nearest():
             return _nearest(score, nodes, wanted, ctx)
         case Bm25():
-            found = bm25_scores(score, nodes, ctx)
-            members = found > 0
-            return Ranked(nodes[members], found[members], -found[members])
+            return _relevant(score, nodes, wanted, ctx)
         case Rrf():
             return _fused(score, nodes, wanted, ctx)
         case _:
             assert_never(score)
+
+
+def _relevant(score: Bm25, nodes: Ints, wanted: int | None, ctx: ReadContext) -> Ranked:
+    rows, found = bm25_members(score, ctx)
+    image = ctx.image(score.var)
+    if len(nodes) < image.rows:
+        among = np.zeros(image.positions, dtype=bool)
+        among[nodes] = True
+        kept = among[rows]
+        rows, found = rows[kept], found[kept]
+    if wanted is not None and wanted < len(rows):
+        best = contenders(-found, wanted)
+        rows, found = rows[best], found[best]
+    return Ranked(rows, found, -found)
 
 
 def _nearest(score: Nearest, nodes: Ints, wanted: int | None, ctx: ReadContext) -> Ranked:
@@ -65,10 +77,10 @@ def _fused(score: Rrf, nodes: Ints, wanted: int | None, ctx: ReadContext) -> Ran
     fused: dict[int, float] = {}
     primary: dict[int, int] = {}
     for arm in (score.first, score.second):
-        ranked = rank_nodes(arm, nodes, wanted, ctx)
-        order = best_first(arm.var, ranked, ctx)
-        if isinstance(arm, Nearest) and wanted is not None:
-            order = order[:wanted]
+        # Every node has some distance, so that arm is cut; whatever matches a word stays.
+        most = wanted if isinstance(arm, Nearest) else None
+        ranked = rank_nodes(arm, nodes, most, ctx)
+        order = best_first(arm.var, ranked, ctx)[:most]
         for place, node in enumerate(ranked.positions[order].tolist()):
             fused[node] = fused.get(node, 0.0) + 1.0 / (k + place + 1)
             # Ties go to the primary arm's order, then to the secondary arm's newcomers.

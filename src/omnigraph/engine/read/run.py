@@ -105,17 +105,18 @@ def _members(ranking: Ranking, rows: Rows, window: Window, ctx: ReadContext) -> 
     """Return the rows of the ranked nodes, and integers that sort them as the ranking asks."""
     score = ranking.score
     at = rows.at[score.var]
-    node_of, first = renumbered(at, ctx.image(score.var).positions)
-    nodes = at[first]
+    positions = ctx.image(score.var).positions
     ranked = ctx.fused[score] if isinstance(score, Rrf) else None
     if ranked is None:
-        ranked = rank_nodes(score, nodes, window.end if ranking.best_first else None, ctx)
-    key_of = np.full(len(nodes), np.nan)
-    key_of[np.searchsorted(nodes, ranked.positions)] = ranked.keys
-    keys = key_of[node_of]
-    members = np.flatnonzero(~np.isnan(keys))
-    keys = keys[members] if ranking.best_first else -keys[members]
-    return rows.take(members), np.unique(keys, return_inverse=True)[1]
+        _, first = renumbered(at, positions)
+        wanted = window.end if ranking.best_first else None
+        ranked = rank_nodes(score, at[first], wanted, ctx)
+    place = np.full(positions, -1, np.int64)
+    place[ranked.positions] = np.unique(ranked.keys, return_inverse=True)[1]
+    places = place[at]
+    members = np.flatnonzero(places >= 0)
+    chosen = places[members]
+    return rows.take(members), chosen if ranking.best_first else -chosen
 
 
 def _tie_breakers(ir: ReadIr) -> Sequence[str]:
