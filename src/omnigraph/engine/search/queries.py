@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from functools import lru_cache
 from typing import Any, TypeVar
 
 from omnigraph.compiler.compile import BoundQuery
@@ -18,12 +17,22 @@ _PREFIX = "~vector:"
 
 T = TypeVar("T")
 
+_KEPT = 1_024
+_known: dict[int, tuple[ReadIr, tuple[Nearest, ...]]] = {}
 
-@lru_cache(maxsize=1024)
+
 def text_operands(ir: ReadIr) -> tuple[Nearest, ...]:
     """Return the distances of a query whose operand is text, in order of appearance."""
-    found = dict.fromkeys(part for part in _walk(ir) if _is_text(part))
-    return tuple(found)
+    known = _known.get(id(ir))
+    # By identity, because hashing a plan costs more than a point lookup; the plan is kept
+    # beside the answer, so its identity cannot be given to another one.
+    if known is not None and known[0] is ir:
+        return known[1]
+    found = tuple(dict.fromkeys(part for part in _walk(ir) if _is_text(part)))
+    if len(_known) >= _KEPT:
+        _known.clear()
+    _known[id(ir)] = (ir, found)
+    return found
 
 
 def with_vectors(
