@@ -10,7 +10,14 @@ from omnigraph.errors import AlreadyExistsError, NotFoundError
 from omnigraph.storage.store import open_store
 from tests.support.children import Child
 from tests.support.operations import OPERATIONS, record_passes
-from tests.support.storage_model import GraphState, check_whole, empty_graph, graph_state
+from tests.support.storage_model import (
+    GraphState,
+    check_verified,
+    check_whole,
+    check_writable,
+    empty_graph,
+    graph_state,
+)
 
 
 class Bench:
@@ -52,7 +59,7 @@ class Bench:
         with contextlib.suppress(AlreadyExistsError):
             empty_graph(root, self.operation.options).close()
 
-    def check(self, root: Path, *, acknowledged: bool) -> None:
+    def check(self, root: Path, *, acknowledged: bool, briefly: bool = False) -> None:
         """Reopen for writing: all or nothing, healed once, and writable again."""
         if self.operation.act is None and not acknowledged:
             self._init_again(root)
@@ -60,4 +67,8 @@ class Bench:
             found = graph_state(store)
             if acknowledged or not self.operation.steps:
                 assert found == self.after or (found == self.before and not acknowledged), found
-            check_whole(store, forgets=self.operation.forgets)
+            if briefly:
+                check_writable(store)
+                check_verified(store)
+            else:
+                check_whole(store, forgets=self.operation.forgets)

@@ -22,9 +22,11 @@ from omnigraph.base import failpoints
 from omnigraph.base.failpoints import FailpointTriggeredError
 from omnigraph.errors import ConflictError
 from omnigraph.storage.cleanup import CleanupPolicy
+from omnigraph.storage.history import CommitNotFoundError
 from omnigraph.storage.options import Retention
 from omnigraph.storage.store import GraphStore, open_store
 from omnigraph.storage.tables.failures import SnapshotExpiredError
+from omnigraph.storage.write import WriteSession
 from tests.support.operations import QUIET
 from tests.support.storage_model import (
     KEYS,
@@ -40,12 +42,11 @@ OPTIONS = replace(QUIET, retention=Retention(floor_s=0, newest_versions=1, manif
 BRANCHES = st.sampled_from(["main", "b", "c/d"])
 TABLES = st.sampled_from(KEYS)
 VALUES = st.dictionaries(st.sampled_from("pqrstu"), st.integers(0, 9), min_size=1, max_size=4)
-GAPS = st.sampled_from(
-    sorted(
-        name
-        for name in failpoints.REGISTRY
-        if name.startswith(("publish.", "write.", "optimize.", "recovery."))
-    )
+WRITE_GAPS = st.sampled_from(
+    sorted(name for name in failpoints.REGISTRY if name.startswith(("publish.", "write.")))
+)
+RECOVERY_GAPS = st.sampled_from(
+    sorted(name for name in failpoints.REGISTRY if name.startswith("recovery."))
 )
 
 
@@ -75,49 +76,65 @@ class Histories(RuleBasedStateMachine):
 
     @rule(branch=BRANCHES, key=TABLES, values=VALUES, kind=st.sampled_from(["upsert", "append"]))
     def write(self, branch: str, key: str, values: dict[str, int], kind: str) -> None:
-        if branch not in self.model.branches:
+        if (held := self._held(branch)) is None:
             return
-        held = self.model.branches[branch][key]
+        session = self.store.begin(branch)
         if kind == "append":
-            values = {name: value for name, value in values.items() if name not in held}
-        self._commit(branch, {key: {**held, **values}}, lambda session: (
-            session.append(key, rows(values)) if kind == "append"
-            else session.upsert(key, rows(values))
-        ))  # fmt: skip
+            values = {name: value for name, value in values.items() if name not in held[key]}
+            session.append(key, rows(values))
+        else:
+            session.upsert(key, rows(values))
+        self._commit(session, {key: {**held[key], **values}})
 
     @rule(branch=BRANCHES, key=TABLES, values=VALUES)
     def overwrite(self, branch: str, key: str, values: dict[str, int]) -> None:
-        self._commit(branch, {key: dict(values)}, lambda s: s.overwrite(key, rows(values)))
+        if self._held(branch) is not None:
+            session = self.store.begin(branch)
+            session.overwrite(key, rows(values))
+            self._commit(session, {key: dict(values)})
 
     @rule(branch=BRANCHES, key=TABLES, names=st.sets(st.sampled_from("pqrstu"), min_size=1))
     def delete(self, branch: str, key: str, names: set[str]) -> None:
-        if branch in self.model.branches:
-            held = self.model.branches[branch][key]
-            left = {name: value for name, value in held.items() if name not in names}
-            self._commit(branch, {key: left}, lambda s: s.delete(key, sorted(names)))
+        if (held := self._held(branch)) is not None:
+            session = self.store.begin(branch)
+            session.delete(key, sorted(names))
+            left = {name: value for name, value in held[key].items() if name not in names}
+            self._commit(session, {key: left})
 
     @rule(branch=BRANCHES, values=VALUES)
     def write_all_tables(self, branch: str, values: dict[str, int]) -> None:
-        if branch in self.model.branches:
-            held = self.model.branches[branch]
-            after = {key: {**held[key], **values} for key in KEYS}
+        if (held := self._held(branch)) is not None:
+            session = self.store.begin(branch)
+            for key in KEYS:
+                session.upsert(key, rows(values))
+            self._commit(session, {key: {**held[key], **values} for key in KEYS})
 
-            def plan(session) -> None:
-                for key in KEYS:
-                    session.upsert(key, rows(values))
-
-            self._commit(branch, after, plan)
-
-    @rule(branch=BRANCHES, values=VALUES, gap=GAPS, skip=st.integers(0, 2))
+    @rule(branch=BRANCHES, values=VALUES, gap=WRITE_GAPS, skip=st.integers(0, 2))
     def break_off(self, branch: str, values: dict[str, int], gap: str, skip: int) -> None:
         """Break off a write somewhere; later rules find out what became of it."""
+        if (held := self._held(branch)) is None:
+            return
         failpoints.enable(f"{gap}=raise@{skip}")
         try:
             self.write_all_tables(branch, values)
         except FailpointTriggeredError:
-            held = self.model.branches[branch]
             after = {key: {**held[key], **values} for key in KEYS}
             self.model.doubtful = (branch, after)
+        finally:
+            failpoints.disable_all()
+
+    @precondition(lambda self: self.model.doubtful)
+    @rule(gap=RECOVERY_GAPS, reopen=st.booleans())
+    def break_off_recovery(self, gap: str, reopen: bool) -> None:
+        """Break off the healing, too."""
+        failpoints.enable(f"{gap}=raise")
+        try:
+            if reopen:
+                open_store(self.root, options=OPTIONS).close()
+            else:
+                self.store.recover()
+        except FailpointTriggeredError:
+            pass
         finally:
             failpoints.disable_all()
 
@@ -181,10 +198,8 @@ class Histories(RuleBasedStateMachine):
         branch = self.store.branches.list()[0].name
         try:
             found = contents(self.store.snapshot_at(commit_id=commit, branch=branch))
-        except SnapshotExpiredError:
-            return
-        except KeyError:
-            return  # it lived on a branch that is gone
+        except (SnapshotExpiredError, CommitNotFoundError):
+            return  # cleaned, or it lived on a branch that is gone
         assert found == self.model.commits[commit]
 
     @invariant()
@@ -209,27 +224,24 @@ class Histories(RuleBasedStateMachine):
         self.store.close()
         shutil.rmtree(self.folder)
 
-    def _commit(self, branch: str, after: Contents, plan) -> None:
-        if branch not in self.model.branches:
-            return
-        self._settle_doubt(keep_failpoints=True)
-        session = self.store.begin(branch)
-        plan(session)
+    def _held(self, branch: str) -> Contents | None:
+        """Return what a branch surely holds now; None if there is no such branch."""
+        self._settle_doubt()
+        return self.model.branches.get(branch)
+
+    def _commit(self, session: WriteSession, after: Contents) -> None:
         commit = session.commit()
-        held = self.model.branches[branch] = {**self.model.branches[branch], **after}
+        held = {**self.model.branches[session.branch], **after}
+        self.model.branches[session.branch] = held
         if session.outcome == "committed":
             self.model.commits[commit.id] = copy.deepcopy(held)
 
-    def _settle_doubt(self, *, keep_failpoints: bool = False) -> None:
+    def _settle_doubt(self) -> None:
         """Let recovery decide about a write that broke off, and believe it from then on."""
         if self.model.doubtful is None:
             return
         branch, after = self.model.doubtful
-        armed = failpoints._active.copy()
-        failpoints.disable_all()
         self.store.recover()
-        if keep_failpoints:
-            failpoints._active.update(armed)
         self.model.doubtful = None
         found = contents(self.store.snapshot(branch))
         assert found in (self.model.branches[branch], after)
@@ -241,5 +253,6 @@ TestHistories.settings = settings(max_examples=25, stateful_step_count=20)
 
 
 @pytest.mark.property
+@pytest.mark.timeout(1800)
 class TestManyHistories(Histories.TestCase):
-    settings = settings(settings(), stateful_step_count=50)
+    settings = settings(settings(), max_examples=150, stateful_step_count=50)
