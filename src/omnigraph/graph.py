@@ -225,8 +225,8 @@ class Graph:
         bound = compiled.bind(params, now_ms=self._options.clock.now_us() // 1_000)
         budget = Budget(limits or self._options.limits, self._options.clock)
         ir = self._plans.plan(ir, snapshot, catalog)
-        ir, bound = with_vectors(ir, bound, self._options.embedder, _pinned_spaces(catalog))
-        table = run_read(ir, self._images_of(snapshot, catalog), bound, budget, trace)
+        ir, bound = with_vectors(ir, bound, self._options.embedder, catalog)
+        table = run_read(ir, self._images_for(ir, bound, snapshot, catalog), bound, budget, trace)
         if self._cache.shrink():
             self._images = None  # it would keep alive what was just forgotten
         return QueryResult(table, compiled.name, snapshot.branch, snapshot.commit_id)
@@ -359,9 +359,9 @@ class Graph:
         See `load` for the arguments. A load that fails leaves no branch it created behind.
         """
         load_options(mode, engine, on_error)
-        created = branch not in self.branches.list()
-        if created:
-            self.branches.create(branch, source=source)
+        created: Snapshot | None = None
+        if branch not in self.branches.list():
+            created = self.branches.create(branch, source=source)
         try:
             result = self.load(
                 data,
@@ -374,10 +374,11 @@ class Graph:
                 progress=progress,
             )
         except BaseException:
-            if created:
+            # Somebody else may have found the new branch and written to it.
+            if created is not None and self.snapshot(branch).commit_id == created.commit_id:
                 self.branches.delete(branch)
             raise
-        return replace(result, base_branch=source, branch_created=created)
+        return replace(result, base_branch=source, branch_created=created is not None)
 
     def export(
         self,
@@ -677,16 +678,6 @@ def _source(given: Text) -> Source:
         return decode(path.read_bytes(), str(path))
     except FileNotFoundError:
         raise NotFoundError(f"file '{path}' not found") from None
-
-
-def _pinned_spaces(catalog: Catalog) -> dict[str, str]:
-    """Return the model the schema pins per vector column, by `Type.property`."""
-    return {
-        f"{node.name}.{embed.target}": embed.model
-        for node in catalog.nodes.values()
-        for embed in node.embeds.values()
-        if embed.model is not None
-    }
 
 
 def _request_hash(text: Source, name: str, params: Mapping[str, Any] | None) -> str:

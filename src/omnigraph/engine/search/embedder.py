@@ -54,3 +54,9 @@ class SpaceMismatchError(EmbeddingError):
             f"{column} holds vectors of {filled_by}, but the embedder is {asked}",
             hint="configure the embedder that filled the column, or fill it again",
         )
+
+
+def check_space(column: str, pinned: str, embedder: Embedder) -> None:
+    """Refuse an embedder other than the one a column is pinned to, by model or by full name."""
+    if pinned not in (embedder.space, embedder.space.partition("/")[2]):
+        raise SpaceMismatchError(column, pinned, embedder.space)

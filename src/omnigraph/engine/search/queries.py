@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
+from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.compiler.compile import BoundQuery
 from omnigraph.compiler.ir.ops import Expand, NodeScan, ReadIr, iter_ops
 from omnigraph.compiler.query.typed import Literal, Nearest, Param
 from omnigraph.compiler.types import PropType, Scalar
-from omnigraph.engine.search.embedder import Embedder, EmbeddingError, SpaceMismatchError
+from omnigraph.engine.search.embedder import Embedder, EmbeddingError, check_space
 
 _PREFIX = "~vector:"
 """Begins the names of parameters no text can declare."""
@@ -36,7 +37,7 @@ def text_operands(ir: ReadIr) -> tuple[Nearest, ...]:
 
 
 def with_vectors(
-    ir: ReadIr, bound: BoundQuery, embedder: Embedder | None, spaces: Mapping[str, str]
+    ir: ReadIr, bound: BoundQuery, embedder: Embedder | None, catalog: Catalog
 ) -> tuple[ReadIr, BoundQuery]:
     """Return the query with every text operand replaced by its vector.
 
@@ -44,7 +45,7 @@ def with_vectors(
         ir: the compiled query.
         bound: its parameter values.
         embedder: turns text into vectors.
-        spaces: the model a column is pinned to, by `Type.property`.
+        catalog: says which columns are pinned to a model.
 
     Raises:
         EmbeddingError: there is no embedder, or it cannot serve the column.
@@ -63,10 +64,9 @@ def with_vectors(
     params = dict(bound.params)
     swap: dict[Nearest, Nearest] = {}
     for number, operand in enumerate(operands):
-        column = f"{types[operand.var]}.{operand.target.name}"
-        pinned = spaces.get(column)
-        if pinned not in (None, embedder.space, embedder.space.partition("/")[2]):
-            raise SpaceMismatchError(column, str(pinned), embedder.space)
+        embed = catalog.nodes[types[operand.var]].embeds.get(operand.target.name)
+        if embed is not None and embed.model is not None:
+            check_space(f"{types[operand.var]}.{embed.target}", embed.model, embedder)
         query = operand.query
         text = query.value if isinstance(query, Literal) else bound.params[query.name]
         dim = operand.target.type.dim

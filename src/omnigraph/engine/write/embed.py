@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.compiler.catalog.model import Catalog, Embed, NodeType
-from omnigraph.engine.search.embedder import Embedder, SpaceMismatchError
+from omnigraph.engine.search.embedder import Embedder, check_space
 from omnigraph.engine.write.change_set import ChangeSet
 
 
@@ -35,21 +35,13 @@ def fill_vectors(changes: ChangeSet, catalog: Catalog, embedder: Embedder | None
     return ChangeSet(tables)
 
 
-def check_space(node: NodeType, embed: Embed, embedder: Embedder) -> None:
-    """Refuse an embedder other than the one the schema pins."""
-    if embed.model is not None and embed.model not in (
-        embedder.space,
-        embedder.space.partition("/")[2],
-    ):
-        raise SpaceMismatchError(f"{node.name}.{embed.target}", embed.model, embedder.space)
-
-
 def _filled(node: NodeType, embed: Embed, rows: pa.Table, embedder: Embedder) -> pa.Table:
     missing = pc.and_(pc.is_null(rows[embed.target]), pc.is_valid(rows[embed.source]))
     count = pc.sum(missing).as_py() or 0
     if not count:
         return rows
-    check_space(node, embed, embedder)
+    if embed.model is not None:
+        check_space(f"{node.name}.{embed.target}", embed.model, embedder)
     dim = node.properties[embed.target].type.dim
     assert dim is not None
     texts = rows[embed.source].filter(missing).to_pylist()
