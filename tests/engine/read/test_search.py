@@ -233,3 +233,9 @@ def test_a_fused_score_is_a_value_even_where_it_does_not_rank():
     assert found["dl"] == pytest.approx(1 / 61)
     total = f"match {{ $d: Doc }} return {{ count(rrf({WORD}, {DEEP})) as n }}"
     assert library().values(total) == [3]
+
+
+def test_nodes_tied_at_the_end_of_a_nearest_arm_are_cut_by_id():
+    # dl, ml and rl are equally far; with a limit of two only dl stays beside nlp.
+    found = rrf("nearest($d.vec, [0.0, 0.0, 1.0])", WORD, "limit 2")
+    assert found == [("nlp", pytest.approx(1 / 61)), ("ml", pytest.approx(1 / 61))]
