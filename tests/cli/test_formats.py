@@ -151,7 +151,8 @@ def test_titles_are_bold_only_when_colours_are_wanted():
     assert "\x1b[1mp.name | n\x1b[0m" in text(EMPTY, "table", TableStyle(color=True))
 
 
-VALUES = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.text(), max_size=3)
+WHOLE = st.integers(-(2**63), 2**63 - 1)
+VALUES = st.none() | st.booleans() | WHOLE | st.text() | st.lists(st.text(), max_size=3)
 
 
 @given(

@@ -62,8 +62,6 @@ import omnigraph.storage.store
 from omnigraph.base import failpoints
 from omnigraph.cli.app import main
 failpoints.enable({gap!r} + "=sleep:30")
-sys.stderr.write("ready")
-sys.stderr.flush()
 sys.argv = ["omnigraph", "change", "-q", "people.gq", "-n", "add", "-p", "name=Dan"]
 main()
 """
@@ -90,7 +88,7 @@ def test_an_interrupt_leaves_nothing_half_done(cli, people, gap, written):
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert out == b""
-    assert b"Traceback" not in err
+    assert err == b"interrupted\n"
     # The next writer finds the graph whole: with the commit, or without it.
     assert cli("change", "-q", "people.gq", "-n", "add", "-p", "name=Eve").code == 0
     names = json.loads(

@@ -104,15 +104,14 @@ def run(arguments: Sequence[str]) -> int:
     try:
         app(words)
     except SystemExit as stop:
+        if stop.code == output.EXIT_INTERRUPTED:
+            output.warn("interrupted")
         return stop.code if isinstance(stop.code, int) else output.EXIT_FAILURE
     except OmniGraphError as error:
         if debug:
             raise
         output.complain(error)
         return output.exit_code(error)
-    except KeyboardInterrupt:
-        output.warn("interrupted")
-        return output.EXIT_INTERRUPTED
     except Exception as error:  # the last line of defence of a command
         if debug:
             raise

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, assert_never
+
+import orjson
 
 from omnigraph.config.settings import CellLayout, OutputFormat
 
@@ -67,7 +68,7 @@ def lines(output: ReadOutput, wanted: OutputFormat, style: TableStyle) -> Iterat
     """Yield the result in a layout, line by line."""
     match wanted:
         case "json":
-            yield json.dumps(output.to_json(), indent=2, ensure_ascii=False)
+            yield orjson.dumps(output.to_json(), option=orjson.OPT_INDENT_2).decode()
         case "jsonl":
             yield from _jsonl(output)
         case "csv":
@@ -88,7 +89,7 @@ def cell(value: object) -> str:
 
 
 def _compact(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return orjson.dumps(value).decode()
 
 
 def _jsonl(output: ReadOutput) -> Iterator[str]:
