@@ -31,10 +31,10 @@ LINES = st.sampled_from(
 )
 
 
-def outcome(paths, folder, split, runner=None):
+def outcome(paths, folder, split, runner=None, max_line=1 << 20):
     """Rows per table in input order, and the faults with their places."""
     sources = find_sources(list(paths), CATALOG, folder)
-    tasks = plan_tasks(sources, Job(CATALOG, folder, OPERATION, 1 << 20), split)
+    tasks = plan_tasks(sources, Job(CATALOG, folder, OPERATION, max_line), split)
     parsed = list((runner or InlineRunner()).map(run_task, tasks))
     places = places_of(sources, tasks, parsed)
     tables = {}
@@ -65,6 +65,17 @@ def test_faults_of_later_pieces_are_counted_from_the_start_of_the_file(tmp_path)
     (tmp_path / "x.jsonl").write_bytes(jsonl(node("Note", text="x")) * 9 + b"{}\n")
     _, found, _ = outcome([tmp_path / "x.jsonl"], tmp_path, 40)
     assert [place for place, _ in found] == [f"{tmp_path}/x.jsonl:10"]
+
+
+def test_lines_beyond_the_limit_are_named_and_the_others_read(tmp_path):
+    long = jsonl(node("Note", text="x" * 300))
+    (tmp_path / "x.jsonl").write_bytes(jsonl(node("Note", text="a")) + long + jsonl(node("Robot")))
+    rows, found, _ = outcome([tmp_path / "x.jsonl"], tmp_path, 1 << 20, max_line=200)
+    assert [row["text"] for row in rows["node:Note"]] == ["a"]
+    assert found == [
+        (f"{tmp_path}/x.jsonl:2", "the line is longer than 200 bytes"),
+        (f"{tmp_path}/x.jsonl:3", "unknown node type 'Robot'"),
+    ]
 
 
 @given(
