@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.image.arrays import Ints, Mask
+from omnigraph.engine.image.arrays import Ints, Mask, one_array
 from omnigraph.engine.image.columns import Column, Patch, dense_ranks, no_patch
 from omnigraph.engine.image.ids import MISSING, IdIndex, build_ids
 
@@ -46,7 +46,7 @@ class BaseTable:
                 if missing:
                     table = self._load(missing)
                     assert table.num_rows == self.rows, "the base changed under its image"
-                    self._arrays |= {name: _one_chunk(table.column(name)) for name in missing}
+                    self._arrays |= {name: one_array(table.column(name)) for name in missing}
         return [self._arrays[name] for name in names]
 
     @cached_property
@@ -111,7 +111,7 @@ class TableImage:
         """Return a property's values by position."""
         found = self._columns.get(name)
         if found is None:
-            overlay = None if self.overlay is None else _one_chunk(self.overlay.column(name))
+            overlay = None if self.overlay is None else one_array(self.overlay.column(name))
             found = Column(self.base.arrays([name])[0], self.patch, overlay)
             self._columns[name] = found
         return found
@@ -215,12 +215,3 @@ class TableImage:
 def fresh_image(rows: int, load: ColumnLoader) -> TableImage:
     """Return the image of a table as it is at the version `load` reads."""
     return TableImage(BaseTable(rows, load), no_patch(rows))
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    combined = column.combine_chunks()
-    if isinstance(combined, pa.ChunkedArray):
-        return (
-            pa.concat_arrays(combined.chunks) if combined.num_chunks else pa.array([], column.type)
-        )
-    return combined

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from omnigraph.compiler.catalog.arrow import arrow_type
 from omnigraph.compiler.ir.key_id import key_id
 from omnigraph.compiler.query.ast import CompareOp, TextFn
 from omnigraph.compiler.query.typed import (
@@ -25,7 +26,6 @@ from omnigraph.compiler.query.typed import (
     Scalarish,
     TextMatch,
 )
-from omnigraph.compiler.types import PropType, Scalar
 from omnigraph.engine.image.analyzer import analyze
 from omnigraph.engine.image.arrays import Floats, Ints, Mask
 from omnigraph.engine.image.postings import Postings, bm25, matching_any, similar_terms
@@ -140,28 +140,6 @@ def _repeat(expr: Constant, size: int, ctx: ReadContext) -> pa.Array:
         storage = pa.int32() if pa.types.is_date32(kind) else pa.int64()
         return pa.repeat(pa.scalar(value, storage), size).view(kind)
     return pa.repeat(pa.scalar(value, kind), size)
-
-
-_ARROW = {
-    Scalar.STRING: pa.string(),
-    Scalar.BLOB: pa.large_binary(),
-    Scalar.BOOL: pa.bool_(),
-    Scalar.I32: pa.int32(),
-    Scalar.I64: pa.int64(),
-    Scalar.U32: pa.uint32(),
-    Scalar.U64: pa.uint64(),
-    Scalar.F32: pa.float32(),
-    Scalar.F64: pa.float64(),
-    Scalar.DATE: pa.date32(),
-    Scalar.DATETIME: pa.date64(),
-}
-
-
-def arrow_type(kind: PropType) -> pa.DataType:
-    """Return the Arrow type of values of a property type."""
-    if kind.scalar is Scalar.VECTOR:
-        return pa.list_(pa.field("item", pa.float32()), kind.dim)
-    return pa.list_(_ARROW[kind.scalar]) if kind.is_list else _ARROW[kind.scalar]
 
 
 # Search

@@ -35,6 +35,7 @@ from omnigraph.compiler.ir.ops import (
     iter_exprs,
     iter_ops,
 )
+from omnigraph.engine.image.arrays import one_array
 from omnigraph.engine.image.postings import Postings, build_postings
 from omnigraph.engine.image.table import TableImage, fresh_image
 from omnigraph.engine.image.vectors import Vectors, build_vectors
@@ -147,10 +148,10 @@ class _Fetch:
         if where is None and self.snapshot.table(key).row_count > SMALL_TABLE:
             raise _TooLargeError
         rows = self.snapshot.open(key).scan(self._wanted(key), where, limit=MAX_ROWS)
-        return _ids(self._keep(key, rows)[ID])
+        return one_array(self._keep(key, rows)[ID])
 
     def _expand(self, op: Expand, starts: pa.Array) -> pa.Array:
-        reached = frontier = _ids(starts)
+        reached = frontier = one_array(starts)
         found = pa.array([], pa.string())
         for _ in range(op.max_hops):
             if len(frontier) > MAX_FRONTIER:
@@ -186,7 +187,7 @@ class _Fetch:
             Direction.IN: [rows[SRC]],
             Direction.BOTH: [rows[DST], rows[SRC]],
         }[op.direction]
-        return pc.unique(pa.concat_arrays([_ids(part) for part in ends]))
+        return pc.unique(pa.concat_arrays([one_array(part) for part in ends]))
 
     def _wanted(self, key: str, *also: str) -> list[str]:
         known = set(self.snapshot.open(key).schema.names)
@@ -247,12 +248,6 @@ class NarrowImages:
 
 def _image_of(rows: pa.Table) -> TableImage:
     return fresh_image(rows.num_rows, lambda names: rows.select(list(names)))
-
-
-def _ids(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    if isinstance(values, pa.ChunkedArray):
-        return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], pa.string())
-    return values
 
 
 def _distinct(rows: pa.Table) -> pa.Table:

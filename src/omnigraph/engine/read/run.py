@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.compiler.catalog.arrow import arrow_type
 from omnigraph.compiler.compile import BoundQuery
 from omnigraph.compiler.ir.ops import Ranking, ReadIr
 from omnigraph.compiler.query.typed import Aggregate, Column, Expr, Rrf
 from omnigraph.engine.image.arrays import Ints, distinct, renumbered
 from omnigraph.engine.read.aggregate import aggregate, group, key_codes
 from omnigraph.engine.read.context import Budget, Images, ReadContext
-from omnigraph.engine.read.evaluate import arrow_type, values
+from omnigraph.engine.read.evaluate import values
 from omnigraph.engine.read.operators import run_ops, variable_types
 from omnigraph.engine.read.order import by_ids, contenders, ranks, sorted_rows
 from omnigraph.engine.read.rank import rank_nodes

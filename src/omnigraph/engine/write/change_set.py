@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.engine.image.arrays import one_array
+
 ID = "id"
 
 
@@ -125,5 +127,4 @@ class Draft:
 def _ids(rows: pa.Table | None) -> pa.Array | None:
     if rows is None:
         return None
-    combined = rows[ID].combine_chunks()
-    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+    return one_array(rows[ID])

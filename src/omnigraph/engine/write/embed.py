@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.compiler.catalog.model import Catalog, Embed, NodeType
+from omnigraph.engine.image.arrays import one_array
 from omnigraph.engine.search.embedder import Embedder, check_space
 from omnigraph.engine.write.change_set import ChangeSet
 
@@ -50,8 +51,8 @@ def _filled(node: NodeType, embed: Embed, rows: pa.Table, embedder: Embedder) ->
     made = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel(), pa.float32()), type=kind)
     at = rows.schema.get_field_index(embed.target)
     # Given vectors first, made ones behind; each row then takes its own.
-    given = rows[embed.target].combine_chunks()
-    flags = missing.combine_chunks() if isinstance(missing, pa.ChunkedArray) else missing
+    given = one_array(rows[embed.target])
+    flags = one_array(missing)
     order = pc.if_else(
         flags,
         pc.add(pc.subtract(pc.cumulative_sum(flags.cast(pa.int64())), 1), len(rows)),

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from omnigraph.compiler.ir.ops import ROW
 from omnigraph.compiler.query.typed import Predicate
+from omnigraph.engine.image.arrays import one_array
 from omnigraph.engine.image.table import TableImage, fresh_image
 from omnigraph.engine.read.context import Budget, ReadContext
 from omnigraph.engine.read.evaluate import holds, value_of
@@ -46,7 +47,7 @@ class RowFinder:
     def _unshadowed(self, key: str, rows: pa.Table) -> pa.Table:
         for gone in (self._draft.rows(key), self._draft.deleted(key)):
             if gone is not None:
-                ids = gone[ID].combine_chunks() if isinstance(gone, pa.Table) else gone
+                ids = one_array(gone[ID]) if isinstance(gone, pa.Table) else gone
                 rows = rows.filter(pc.invert(pc.is_in(rows[ID], value_set=ids)))
         return rows
 

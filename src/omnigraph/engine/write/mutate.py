@@ -15,6 +15,7 @@ from omnigraph.compiler.ir.mutation_mix import check_mutation_mix
 from omnigraph.compiler.ir.ops import Delete, InsertEdge, InsertNode, MutationIr, Update
 from omnigraph.compiler.query.typed import Assignment, Literal, Param
 from omnigraph.compiler.types import PropType
+from omnigraph.engine.image.arrays import one_array
 from omnigraph.engine.write.cells import CellError, column, fit
 from omnigraph.engine.write.change_set import ID, ChangeSet, Draft
 from omnigraph.engine.write.find import RowFinder
@@ -137,13 +138,13 @@ class _Run:
         """Delete every row the predicates mean; nodes take their edges along."""
         kind = self._kind(statement.type_name, statement.is_edge)
         rows = self._finder.matching(kind.table_key, statement.where)
-        gone = self.draft.delete(kind.table_key, _ids(rows))
+        gone = self.draft.delete(kind.table_key, one_array(rows[ID]))
         if isinstance(kind, EdgeType):
             self.edges += gone
             return
         self.nodes += gone
         if gone:
-            self.edges += self._cascade(kind, _ids(rows))
+            self.edges += self._cascade(kind, one_array(rows[ID]))
 
     def _cascade(self, kind: NodeType, ids: pa.Array) -> int:
         """Delete the edges at either end of deleted nodes; return how many."""
@@ -159,7 +160,7 @@ class _Run:
                 continue
             touching = AnyOf(tuple(is_in(end, listed) for end in ends))
             rows = self._snapshot.open(edge.table_key).scan([ID], touching)
-            count += self.draft.delete(edge.table_key, _ids(rows))
+            count += self.draft.delete(edge.table_key, one_array(rows[ID]))
         return count
 
     def _kind(self, name: str, is_edge: bool) -> NodeType | EdgeType:
@@ -215,8 +216,3 @@ def _without_stale_vectors(
             field = rows.schema.field(at)
             rows = rows.set_column(at, field.with_nullable(True), pa.nulls(len(rows), field.type))
     return rows
-
-
-def _ids(rows: pa.Table) -> pa.Array:
-    combined = rows[ID].combine_chunks()
-    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)

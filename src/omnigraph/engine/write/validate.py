@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from omnigraph.compiler.catalog.model import Catalog, Check, EdgeType, NodeType, Range
 from omnigraph.compiler.query.ast import CompareOp
 from omnigraph.compiler.types import INTEGERS, PropType, Scalar
+from omnigraph.engine.image.arrays import one_array
 from omnigraph.engine.image.columns import dense_ranks
 from omnigraph.engine.read.compare import compare_value, mask_of
 from omnigraph.engine.write.change_set import ID, ChangeSet
@@ -79,14 +80,14 @@ def _values(kind: NodeType | EdgeType, rows: pa.Table) -> Iterator[Violation]:
 
 
 def _required(type_name: str, prop: str, rows: pa.Table) -> Iterator[Violation]:
-    for at in np.flatnonzero(mask_of(pc.is_null(_array(rows[prop])))):
+    for at in np.flatnonzero(mask_of(pc.is_null(one_array(rows[prop])))):
         text = f"{type_name}.{prop}: null in a required property"
         yield _violation(Rule.REQUIRED, type_name, prop, rows, int(at), None, text)
 
 
 def _enum(type_name: str, prop: str, kind: PropType, rows: pa.Table) -> Iterator[Violation]:
     allowed = pa.array(kind.enum_values, pa.string())
-    values = _array(rows[prop])
+    values = one_array(rows[prop])
     bad = mask_of(pc.and_(pc.is_valid(values), pc.invert(pc.is_in(values, value_set=allowed))))
     expected = ", ".join(kind.enum_values or ())
     for at in np.flatnonzero(bad):
@@ -96,7 +97,7 @@ def _enum(type_name: str, prop: str, kind: PropType, rows: pa.Table) -> Iterator
 
 
 def _finite(type_name: str, prop: str, kind: PropType, rows: pa.Table) -> Iterator[Violation]:
-    values = _array(rows[prop])
+    values = one_array(rows[prop])
     if kind.scalar is Scalar.VECTOR or kind.is_list:
         flat = values.flatten()
         if not len(flat) or pc.all(pc.is_finite(flat)).as_py() is not False:
@@ -114,7 +115,7 @@ def _has_odd(values: Sequence[float | None] | None) -> bool:
 
 
 def _range(type_name: str, limit: Range, rows: pa.Table) -> Iterator[Violation]:
-    values = _array(rows[limit.prop])
+    values = one_array(rows[limit.prop])
     sides = (
         (limit.min, CompareOp.LT, "< min"),
         (limit.max, CompareOp.GT, "> max"),
@@ -129,7 +130,7 @@ def _range(type_name: str, limit: Range, rows: pa.Table) -> Iterator[Violation]:
 
 
 def _check(type_name: str, check: Check, rows: pa.Table) -> Iterator[Violation]:
-    values = _array(rows[check.prop])
+    values = one_array(rows[check.prop])
     plain = values.flatten() if pa.types.is_list(values.type) else values
     owners = (
         pc.list_parent_indices(values).to_numpy() if plain is not values else np.arange(len(values))
@@ -156,8 +157,8 @@ def _already_there(
         or not snapshot.table(kind.table_key).row_count
     ):
         return
-    ids = _array(rows[ID])
-    taken = _array(snapshot.open(kind.table_key).by_ids(ids, [ID])[ID])
+    ids = one_array(rows[ID])
+    taken = one_array(snapshot.open(kind.table_key).by_ids(ids, [ID])[ID])
     if not len(taken):
         return
     for at in np.flatnonzero(mask_of(pc.is_in(ids, value_set=taken))):
@@ -220,7 +221,7 @@ def _candidates(
     probe = next((name for name in columns if _is_exact(kind, name)), None)
     if probe is None:
         return reader.scan([ID, *columns])
-    wanted = pc.unique(_array(rows[probe]))
+    wanted = pc.unique(one_array(rows[probe]))
     if len(wanted) > _KEYS_WORTH_ASKING:
         return reader.scan([ID, *columns])
     parts = [reader.scan([ID, *columns], is_in(probe, part)) for part in _chunks(wanted)]
@@ -247,7 +248,7 @@ def _endpoints(
     edge: EdgeType, rows: pa.Table, changes: ChangeSet, snapshot: Snapshot
 ) -> Iterator[Violation]:
     for end, node in (("src", edge.from_type), ("dst", edge.to_type)):
-        wanted = _array(rows[end])
+        wanted = one_array(rows[end])
         missing = _missing(f"node:{node}", pc.unique(wanted), changes, snapshot)
         if not len(missing):
             continue
@@ -261,14 +262,14 @@ def _missing(key: str, wanted: pa.Array, changes: ChangeSet, snapshot: Snapshot)
     """Return which of the wanted ids do not exist once the changes are made."""
     change = changes.tables.get(key)
     if change is not None and change.upserts is not None:
-        wanted = _minus(wanted, _array(change.upserts[ID]))
+        wanted = _minus(wanted, one_array(change.upserts[ID]))
     if not len(wanted) or not snapshot.table(key).row_count or changes.replaces(key):
         return wanted
     gone = wanted.slice(0, 0)
     if change is not None and change.deletes is not None:
         gone = wanted.filter(pc.is_in(wanted, value_set=change.deletes))
         wanted = _minus(wanted, change.deletes)
-    committed = _array(snapshot.open(key).by_ids(wanted, [ID])[ID])
+    committed = one_array(snapshot.open(key).by_ids(wanted, [ID])[ID])
     return pa.concat_arrays([gone, _minus(wanted, committed)])
 
 
@@ -290,14 +291,14 @@ def _cardinality(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> Iter
         return
     found = _edges_of(edge, touched, changes, snapshot)
     gone = pc.is_in(found[ID], value_set=changes.removed(edge.table_key))
-    sources = [_array(found.filter(pc.invert(gone))["src"])]
+    sources = [one_array(found.filter(pc.invert(gone))["src"])]
     if change.upserts is not None:
-        sources.append(_array(change.upserts["src"]))
+        sources.append(one_array(change.upserts["src"]))
     counted = {
         one["values"]: one["counts"]
         for one in pc.value_counts(pa.concat_arrays(sources)).to_pylist()
     }
-    had = set(pc.unique(_array(found["src"])).to_pylist()) | set(counted)
+    had = set(pc.unique(one_array(found["src"])).to_pylist()) | set(counted)
     for source in sorted(set(touched.to_pylist()) & had):
         number = counted.get(source, 0)
         bound = f"max {high}" if high is not None and number > high else f"min {low}"
@@ -325,10 +326,10 @@ def _edges_of(
 
 def _touched_sources(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> pa.Array:
     change = changes.tables[edge.table_key]
-    parts = [] if change.upserts is None else [_array(change.upserts["src"])]
+    parts = [] if change.upserts is None else [one_array(change.upserts["src"])]
     removed = changes.removed(edge.table_key)
     if len(removed) and not (change.inserts_new or change.replaces):
-        parts.append(_array(snapshot.open(edge.table_key).by_ids(removed, ["src"])["src"]))
+        parts.append(one_array(snapshot.open(edge.table_key).by_ids(removed, ["src"])["src"]))
     return pc.unique(pa.concat_arrays(parts)) if parts else pa.array([], pa.string())
 
 
@@ -361,8 +362,8 @@ def _left_by_replacement(
     rows = snapshot.open(edge.table_key).scan([ID, end])
     rows = rows.filter(pc.invert(pc.is_in(rows[ID], value_set=changes.removed(edge.table_key))))
     new = changes.upserts(f"node:{node}")
-    known = pa.array([], pa.string()) if new is None else _array(new[ID])
-    for at in np.flatnonzero(~mask_of(pc.is_in(_array(rows[end]), value_set=known))):
+    known = pa.array([], pa.string()) if new is None else one_array(new[ID])
+    for at in np.flatnonzero(~mask_of(pc.is_in(one_array(rows[end]), value_set=known))):
         value = rows[end][int(at)].as_py()
         text = f"{edge.name}: {end} '{value}' is replaced away, but an edge to it remains"
         yield _violation(Rule.ENDPOINT, edge.name, end, rows, int(at), value, text)
@@ -383,7 +384,7 @@ def _tuple_codes(tables: list[pa.Table], columns: tuple[str, ...]) -> Any:  # no
     whole = pa.concat_tables([table.select(list(columns)) for table in tables])
     codes = np.zeros(len(whole), np.int64)
     for name in columns:
-        fresh = dense_ranks(_array(whole[name]))
+        fresh = dense_ranks(one_array(whole[name]))
         width = int(fresh.max()) + 1 if len(fresh) else 1
         _, codes = np.unique(codes * width + fresh, return_inverse=True)
     return codes
@@ -399,15 +400,6 @@ def _all_valid(rows: pa.Table, columns: tuple[str, ...]) -> pa.ChunkedArray:
 def _chunks(values: pa.Array) -> Iterator[list[Any]]:
     for start in range(0, len(values), _KEYS_AT_ONCE):
         yield list(values.slice(start, _KEYS_AT_ONCE).to_pylist())
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    combined = column.combine_chunks()
-    if isinstance(combined, pa.ChunkedArray):
-        return (
-            pa.concat_arrays(combined.chunks) if combined.num_chunks else pa.array([], column.type)
-        )
-    return combined
 
 
 def _violation(
