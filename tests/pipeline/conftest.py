@@ -68,6 +68,14 @@ def graph(tmp_path):
         yield made
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """A graph for tests that load whole tables and do not mind what is in them."""
+    place = str(tmp_path_factory.mktemp("shared") / "g.omni")
+    with omnigraph.init(place, SCHEMA, options=FAST) as made:
+        yield made
+
+
 def rows(graph, table, branch="main"):
     """All rows of a table by id, as plain values."""
     found = graph.snapshot(branch).open(table).scan()

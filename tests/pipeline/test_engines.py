@@ -26,11 +26,23 @@ def test_spark_that_is_asked_for_and_missing_is_an_error(monkeypatch):
         Engines(LoadOptions(engine="spark")).choose(1)
 
 
+class Context:
+    """Looks like a Spark context as long as nothing is run."""
+
+    def parallelize(self):
+        raise NotImplementedError
+
+
 def test_a_given_session_is_used_whatever_the_size():
-    runner, reason = Engines(LoadOptions(), spark=object()).choose(1)
+    runner, reason = Engines(LoadOptions(), spark=Context()).choose(1)
     assert (runner.name, reason) == ("spark", "a Spark session or master is given")
 
 
 def test_inline_can_be_insisted_on():
     runner, reason = Engines(LoadOptions(engine="inline"), spark=object()).choose(1 << 40)
     assert (runner.name, reason) == ("inline", "asked for")
+
+
+def test_what_is_no_session_is_refused():
+    with pytest.raises(BadRequestError, match="cannot run tasks on a str"):
+        Engines(LoadOptions(), spark="local").choose(1)

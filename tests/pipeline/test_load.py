@@ -9,9 +9,10 @@ import pytest
 
 import omnigraph
 from omnigraph.engine.write.violations import ConstraintError, Rule
-from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.errors import BadRequestError, DeniedError, NotFoundError
 from omnigraph.pipeline.model import InputError, UnreadableError
 from tests.pipeline.conftest import edge, jsonl, node, rows
+from tests.support.fast import FAST
 
 ADA, BOB = node("Person", name="ada"), node("Person", name="bob")
 
@@ -189,6 +190,14 @@ def test_a_branch_that_does_not_exist_is_not_created_by_load(graph):
     assert graph.branches.list() == ["main"]
 
 
+def test_a_graph_open_for_reading_is_refused_before_anything_is_read(graph):
+    with (
+        omnigraph.connect(graph.uri, read_only=True, options=FAST) as reader,
+        pytest.raises(DeniedError),
+    ):
+        reader.load("nowhere.jsonl")
+
+
 def test_ingest_creates_its_branch_and_loads_there(graph):
     graph.load(jsonl(ADA))
     result = graph.ingest(jsonl(BOB), branch="review")
@@ -248,16 +257,16 @@ BAD_LINES = [
 
 
 @pytest.mark.parametrize(("line", "message"), BAD_LINES)
-def test_a_bad_line_is_named_and_nothing_is_written(graph, line, message):
-    (one,) = faults(graph, jsonl(ADA) + b"\n" + line + b"\n" + jsonl(BOB)).violations
+def test_a_bad_line_is_named_and_nothing_is_written(shared, line, message):
+    (one,) = faults(shared, jsonl(ADA) + b"\n" + line + b"\n" + jsonl(BOB)).violations
     assert message in one.message
     assert one.place == "<bytes>:3"
 
 
 @pytest.mark.parametrize(("line", "message"), BAD_LINES)
-def test_a_bad_line_can_be_left_out(graph, line, message):
-    result = graph.load(jsonl(ADA) + line + b"\n" + jsonl(BOB), on_error="skip")
-    assert set(rows(graph, "node:Person")) == {"ada", "bob"}
+def test_a_bad_line_can_be_left_out(shared, line, message):
+    result = shared.load(jsonl(ADA) + line + b"\n" + jsonl(BOB), on_error="skip")
+    assert set(rows(shared, "node:Person")) == {"ada", "bob"}
     assert result.skipped == 1
     (one,) = result.skipped_rows
     assert message in one.message

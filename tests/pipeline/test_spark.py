@@ -1,6 +1,7 @@
 """The same tasks on Spark: same rows, same faults, one process that is gone afterwards."""
 
 import gzip
+import signal
 import subprocess
 import sys
 import textwrap
@@ -13,15 +14,19 @@ from hypothesis import strategies as st
 from omnigraph.engine.write.violations import ConstraintError
 from omnigraph.pipeline.model import UnreadableError
 from omnigraph.pipeline.spark import OwnSpark, SparkRunner, SparkSettings
+from omnigraph.pipeline.spark_jvm import SparkError
 from tests.pipeline.conftest import edge, jsonl, node, rows
 from tests.pipeline.test_tasks import LINES, outcome
 
 
 @pytest.fixture(scope="module")
 def spark():
+    handler = signal.getsignal(signal.SIGINT)
     own = OwnSpark(SparkSettings(master="local[2]", memory="512m"))
     try:
-        yield own.context()
+        context = own.context()
+        assert signal.getsignal(signal.SIGINT) is handler
+        yield context
     finally:
         own.stop()
 
@@ -61,6 +66,15 @@ def test_faults_and_broken_files_are_reported_as_inline(graph, spark, tmp_path):
     (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(jsonl(node("Person", name="x")) * 99)[:-9])
     with pytest.raises(UnreadableError):
         graph.load(tmp_path / "b.jsonl.gz", engine="spark", spark=spark)
+
+
+def _fails(spec):
+    raise ValueError(f"no luck with {spec}")
+
+
+def test_a_task_that_breaks_is_an_error_of_spark(spark):
+    with pytest.raises(SparkError, match="the Spark job failed"):
+        list(SparkRunner(spark).map(_fails, [1]))
 
 
 def test_a_spark_of_our_own_is_gone_after_the_load(tmp_path):

@@ -41,7 +41,7 @@ from omnigraph.pipeline.sources import Data, Source, find_sources
 from omnigraph.pipeline.staging import staging_folder
 from omnigraph.pipeline.tasks import Job, Parsed, Task, plan_tasks, run_task
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.store import GraphStore
+from omnigraph.storage.store import GraphStore, ReadOnlyError
 from omnigraph.storage.write import WriteSession
 
 Choose = Callable[[int], "tuple[Runner, str]"]
@@ -98,7 +98,10 @@ def load_data(
         ConstraintError: rows are wrong; nothing was written. Knows file and line of each.
         InputError: something given cannot be read as data.
         ConflictError: someone else changed what this load relied on.
+        ReadOnlyError: the graph may not be written.
     """
+    if target.store.read_only:
+        raise ReadOnlyError("this graph is open for reading only", hint="open it for writing")
     timer = _Timer(target.clock)
     reporter = progress or Silence()
     catalog = target.catalog_of(target.store.snapshot(target.branch))

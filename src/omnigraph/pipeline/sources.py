@@ -10,7 +10,7 @@ import glob
 import io
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
@@ -27,9 +27,7 @@ TableFormat = Literal["parquet", "arrow", "csv"]
 Frame: TypeAlias = Any
 """A pandas or polars DataFrame, or an Arrow table or batch."""
 Stream: TypeAlias = IO[bytes] | IO[str]
-Data: TypeAlias = (
-    "str | Path | bytes | Stream | Mapping[str, str | Path | Frame] | Iterable[str | Path]"
-)
+Data: TypeAlias = "str | Path | bytes | Stream | Mapping[str, str | Path | Frame] | Sequence[Data]"
 """Paths, globs or folders of files, `-` for standard input, JSON lines as bytes, an open file, or
 a mapping from type names to files or tables."""
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import signal
 import sys
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from omnigraph.errors import OmniGraphError
+from omnigraph.errors import BadRequestError, OmniGraphError
 from omnigraph.pipeline.runner import Result, Spec
 from omnigraph.pipeline.spark_jvm import SparkError, SparkJvm
 
@@ -112,7 +115,8 @@ class OwnSpark:
             gateway = self._jvm.connect()
             conf = SparkConf(loadDefaults=False, _jvm=gateway.jvm)
             conf.setAll(list(self._settings.all().items()))
-            self._context = SparkContext(conf=conf, gateway=gateway)
+            with _own_interrupts():
+                self._context = SparkContext(conf=conf, gateway=gateway)
             self._context.pythonExec = sys.executable  # workers must be able to import this package
             self._context.setLogLevel("ERROR")
             logging.getLogger("py4j").setLevel(logging.ERROR)
@@ -132,9 +136,28 @@ class OwnSpark:
             self._jvm.stop()
 
 
+@contextlib.contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Keep Ctrl-C as it was: Spark's handler outlives its context, and `map` cancels anyway."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
+
+
 def context_of(given: object) -> SparkContext:
-    """Return the context of a session (or context) that a caller has."""
-    return cast("SparkContext", getattr(given, "sparkContext", given))
+    """Return the context of a session (or context) that a caller has.
+
+    Raises:
+        BadRequestError: it has none, as a session over Spark Connect.
+    """
+    found = getattr(given, "sparkContext", given)
+    if not hasattr(found, "parallelize"):
+        raise BadRequestError(
+            f"cannot run tasks on a {type(given).__name__}",
+            hint="pass a classic SparkSession or SparkContext, or SparkSettings",
+        )
+    return cast("SparkContext", found)
 
 
 def active_context() -> SparkContext | None:
