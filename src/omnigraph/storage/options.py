@@ -74,8 +74,11 @@ class StorageOptions:
     max_rows_per_file: int = 100_000
     """Bounds what one row-id lookup must rebuild after a write."""
     lock_timeout_s: float = 30.0
-    lease_ttl_s: float = 30.0
-    """A lease on an object store is dead when it has not changed for this long."""
+    lease_ttl_s: float = 15.0
+    """A lease on an object store is dead when it has not changed for this long.
+
+    Well below `lock_timeout_s`, so that the first writer after a crash outlasts the dead one.
+    """
     publish_attempts: int = 6
     retention: Retention = Retention()
 

@@ -23,7 +23,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 def options(server: S3Server) -> StorageOptions:
     """Short leases, so that taking over from the dead does not take long."""
     s3 = S3Options(server.endpoint, ACCESS_KEY, SECRET_KEY, region=REGION, allow_http=True)
-    return replace(DEFAULTS, s3=s3, lease_ttl_s=1.2, lock_timeout_s=20, maintenance="manual")
+    return replace(DEFAULTS, s3=s3, lease_ttl_s=2.0, lock_timeout_s=30, maintenance="manual")
 
 
 @pytest.fixture
