@@ -217,7 +217,7 @@ def test_a_budget_too_small_for_the_graph_changes_no_answer(graph):
     with omnigraph.connect(graph.uri, options=tiny) as poor:
         for _ in range(3):
             assert names(poor) == names(graph)
-            assert poor._cache.nbytes == 0
+            assert poor._reader.cache.nbytes == 0
         text = "query a() { match { $p: Person } return { $p.name } }"
         assert poor.query(text).to_dicts() == graph.query(text).to_dicts()
 

@@ -6,44 +6,40 @@ Reads are thread-safe: a query takes one snapshot and never looks at the head ag
 from __future__ import annotations
 
 import hashlib
-import os
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self, cast
 
 import orjson
 
-from omnigraph.base.clock import SYSTEM_CLOCK, Clock
-from omnigraph.base.ids import ULIDS, TableKey
-from omnigraph.compiler.catalog.arrow import arrow_schema
-from omnigraph.compiler.catalog.build import LoadedSchema, catalog_of, load_schema
-from omnigraph.compiler.catalog.ir_json import from_json, schema_hash, to_json
+from omnigraph.base.ids import ULIDS
+from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.catalog.migration import SchemaMigrationPlan, plan_schema_migration
-from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType
-from omnigraph.compiler.compile import BoundQuery, CompiledQuery, compile_query
+from omnigraph.compiler.catalog.model import Catalog
+from omnigraph.compiler.compile import CompiledQuery, compile_query
 from omnigraph.compiler.ir.explain import explain_query
 from omnigraph.compiler.ir.ops import MutationIr, ReadIr
 from omnigraph.compiler.source import Source
-from omnigraph.compiler.syntax import decode
-from omnigraph.embedders.local import LocalEmbedder
-from omnigraph.engine.image.cache import ImageCache
 from omnigraph.engine.maintain import IndexReport, ensure_indexes
-from omnigraph.engine.read.context import Budget, Images, Limits
-from omnigraph.engine.read.images import SnapshotImages
-from omnigraph.engine.read.narrow import narrow_images, tables_of
-from omnigraph.engine.read.plan import Plans
-from omnigraph.engine.read.run import run_read
-from omnigraph.engine.read.trace import Step, Trace
-from omnigraph.engine.search.embedder import Embedder
-from omnigraph.engine.search.queries import with_vectors
-from omnigraph.engine.write.change_set import ChangeSet
+from omnigraph.engine.read.context import Limits
+from omnigraph.engine.read.trace import Trace
 from omnigraph.engine.write.commit import Terms, commit_changes
 from omnigraph.engine.write.embed import fill_vectors
 from omnigraph.engine.write.mutate import run_mutation
-from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.errors import BadRequestError
+from omnigraph.graph.contract import (
+    SCHEMA_FILE,
+    Catalogs,
+    accepted_ir,
+    contract_files,
+    table_specs,
+)
+from omnigraph.graph.history import Branches, Commits, GraphAt
+from omnigraph.graph.options import GraphOptions
+from omnigraph.graph.reader import GraphReader, Profile
+from omnigraph.graph.texts import Text, read_text
 from omnigraph.pipeline.model import (
     EXPORT_FORMATS,
     Engine,
@@ -55,10 +51,6 @@ from omnigraph.pipeline.model import (
 )
 from omnigraph.pipeline.progress import Progress
 from omnigraph.result import MutationResult, QueryResult
-from omnigraph.storage.create import TableSpec
-from omnigraph.storage.layout import MAIN
-from omnigraph.storage.options import DEFAULTS, StorageOptions
-from omnigraph.storage.records import Commit
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.store import GraphStore, init_store, open_store
 from omnigraph.storage.verify import Finding
@@ -67,54 +59,9 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.export import Selection
     from omnigraph.pipeline.sources import Data
 
-SCHEMA_FILE, IR_FILE, STATE_FILE = "_schema.pg", "_schema.ir.json", "__schema_state.json"
-MEMORY_SHARE = 4
-"""Resident tables may take this fraction of the machine's memory unless told otherwise."""
-
-Text = str | Path | Source
-"""A text as such, the path of its file, or a text with a name for messages."""
-
 
 class ClosedError(BadRequestError):
     """The graph was closed."""
-
-
-@dataclass(frozen=True, slots=True)
-class GraphOptions:
-    """Everything a caller may decide about an open graph."""
-
-    storage: StorageOptions = DEFAULTS
-    image_bytes: int = field(default_factory=lambda: _machine_memory() // MEMORY_SHARE)
-    """Memory for resident tables; what does not fit is read again."""
-    limits: Limits = field(default_factory=Limits)
-    """Limits of every query, unless the call brings its own."""
-    clock: Clock = SYSTEM_CLOCK
-    embedder: Embedder | None = field(default_factory=LocalEmbedder)
-    """Turns text into vectors; None leaves `@embed` columns alone and refuses text in nearest."""
-
-
-@dataclass(frozen=True, slots=True)
-class GraphCommit:
-    """One point in the history of a branch; a `manifest_branch` of None is main."""
-
-    graph_commit_id: str
-    manifest_branch: str | None
-    manifest_version: int
-    parent_commit_id: str | None
-    merged_parent_commit_id: str | None
-    actor_id: str | None
-    created_at: int
-    """Microseconds since the epoch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """What a query did, operator by operator, beside its result."""
-
-    result: QueryResult
-    steps: tuple[Step, ...]
-    compile_ms: float
-    total_ms: float
 
 
 class Graph:
@@ -123,11 +70,8 @@ class Graph:
     def __init__(self, store: GraphStore, options: GraphOptions) -> None:
         self._store: GraphStore | None = store
         self._options = options
-        self._cache = ImageCache(options.image_bytes)
-        self._plans = Plans()
-        self._catalogs: dict[str, Catalog] = {}
-        self._images: tuple[str, SnapshotImages] | None = None
-        self._lock = threading.Lock()
+        self._reader = GraphReader(options)
+        self._catalogs = Catalogs()
         self.branches = Branches(self)
         self.commits = Commits(self)
 
@@ -185,8 +129,8 @@ class Graph:
         """
         snapshot = self._snapshot_at(branch, at)
         catalog = self._catalog(snapshot)
-        compiled = compile_query(catalog, _source(source), name)
-        return self._run(snapshot, catalog, compiled, params, limits)
+        compiled = compile_query(catalog, read_text(source), name)
+        return self._reader.run(snapshot, catalog, compiled, params, limits)
 
     def profile(
         self,
@@ -206,30 +150,11 @@ class Graph:
         trace, started = Trace(clock), clock.monotonic()
         snapshot = self._snapshot_at(branch, at)
         catalog = self._catalog(snapshot)
-        compiled = compile_query(catalog, _source(source), name)
+        compiled = compile_query(catalog, read_text(source), name)
         compiled_at = clock.monotonic()
-        result = self._run(snapshot, catalog, compiled, params, limits, trace)
+        result = self._reader.run(snapshot, catalog, compiled, params, limits, trace)
         compile_s, total_s = compiled_at - started, clock.monotonic() - started
         return Profile(result, tuple(trace.steps), compile_s * 1_000, total_s * 1_000)
-
-    def _run(
-        self,
-        snapshot: Snapshot,
-        catalog: Catalog,
-        compiled: CompiledQuery,
-        params: Mapping[str, Any] | None,
-        limits: Limits | None,
-        trace: Trace | None = None,
-    ) -> QueryResult:
-        ir = _read_ir(compiled)
-        bound = compiled.bind(params, now_ms=self._options.clock.now_us() // 1_000)
-        budget = Budget(limits or self._options.limits, self._options.clock)
-        ir = self._plans.plan(ir, snapshot, catalog)
-        ir, bound = with_vectors(ir, bound, self._options.embedder, catalog)
-        table = run_read(ir, self._images_for(ir, bound, snapshot, catalog), bound, budget, trace)
-        if self._cache.shrink():
-            self._images = None  # it would keep alive what was just forgotten
-        return QueryResult(table, compiled.name, snapshot.branch, snapshot.commit_id)
 
     def mutate(
         self,
@@ -258,7 +183,7 @@ class Graph:
             ConstraintError: the data breaks rules of the schema; nothing was written.
             ConflictError: someone else changed what this write relied on.
         """
-        text = _source(source)
+        text = read_text(source)
         session = self.store.begin(branch, actor)
         catalog = self._catalog(session.base)
         compiled = compile_query(catalog, text, name)
@@ -272,27 +197,13 @@ class Graph:
         terms = Terms(if_head, idempotency_key, _request_hash(text, compiled.name, params))
         commit, outcome = commit_changes(session, changes, catalog, terms, [nodes, edges])
         if outcome == "committed":
-            self._take_over(session.base, changes)
+            self._reader.take_over(session.base, self.store.snapshot(branch), changes)
         if outcome == "unchanged":
             return MutationResult(nodes, edges, None)
         if outcome == "replayed":
             nodes, edges = cast("list[int]", commit.result)
             return MutationResult(nodes, edges, commit.id, replayed=True)
         return MutationResult(nodes, edges, commit.id)
-
-    def _take_over(self, before: Snapshot, changes: ChangeSet) -> None:
-        """Hand what was just committed to the images, so that reading it back costs nothing."""
-        after = self.store.snapshot(before.branch)
-        for key, change in changes.tables.items():
-            deleted = [] if change.deletes is None else change.deletes.to_pylist()
-            if key in before.tables and key in after.tables:
-                self._cache.advance(
-                    before.table(key),
-                    after.table(key),
-                    change.upserts,
-                    deleted,
-                    in_place=key.startswith("node:"),
-                )
 
     def load(
         self,
@@ -448,17 +359,17 @@ class Graph:
 
     def plan_schema(self, schema: Text, *, allow_data_loss: bool = False) -> SchemaMigrationPlan:
         """Return the steps from the accepted schema to a new one; nothing is changed."""
-        accepted = from_json(self.store.read_file(IR_FILE))
-        desired = load_schema(_source(schema), accepted).ir
+        accepted = accepted_ir(self.store)
+        desired = load_schema(read_text(schema), accepted).ir
         return plan_schema_migration(accepted, desired, allow_data_loss)
 
     def explain(self, source: Text, name: str | None = None) -> str:
         """Return the operators a query runs as on the current state of main."""
         snapshot = self.store.snapshot()
         catalog = self._catalog(snapshot)
-        ir = compile_query(catalog, _source(source), name).ir
+        ir = compile_query(catalog, read_text(source), name).ir
         return explain_query(
-            self._plans.plan(ir, snapshot, catalog) if isinstance(ir, ReadIr) else ir
+            self._reader.plans.plan(ir, snapshot, catalog) if isinstance(ir, ReadIr) else ir
         )
 
     def at(self, moment: str | int, *, branch: str = "main") -> GraphAt:
@@ -484,7 +395,7 @@ class Graph:
         store, self._store = self._store, None
         if store is not None:
             store.close()
-        self._images = None
+        self._reader.forget()
 
     def __enter__(self) -> Self:
         return self
@@ -507,113 +418,7 @@ class Graph:
                 return self.store.snapshot_at(commit_id=at, branch=branch)
 
     def _catalog(self, snapshot: Snapshot) -> Catalog:
-        digest = snapshot.files[IR_FILE]
-        found = self._catalogs.get(digest)
-        if found is None:
-            found = catalog_of(from_json(self.store.read_file(IR_FILE, snapshot)))
-            self._catalogs[digest] = found
-        return found
-
-    def _images_for(
-        self, ir: ReadIr, bound: BoundQuery, snapshot: Snapshot, catalog: Catalog
-    ) -> Images:
-        """Return what a query runs on: resident tables, or just its rows of cold ones."""
-        kept = self._images
-        if kept is not None and kept[0] == snapshot.commit_id:
-            return kept[1]
-        if not self._cache.wants_residence(tables_of(ir, snapshot)):
-            found = narrow_images(ir, snapshot, catalog, bound.params)
-            if found is not None:
-                return found
-        return self._images_of(snapshot, catalog)
-
-    def _images_of(self, snapshot: Snapshot, catalog: Catalog) -> SnapshotImages:
-        """Return the images of a snapshot; those of the last one are kept at hand."""
-        with self._lock:
-            kept = self._images
-            if kept is not None and kept[0] == snapshot.commit_id:
-                return kept[1]
-        fresh = SnapshotImages(snapshot, catalog, self._cache)
-        with self._lock:
-            self._images = (snapshot.commit_id, fresh)
-        return fresh
-
-
-class GraphAt:
-    """The graph as one commit left it; only for reading."""
-
-    def __init__(self, graph: Graph, snapshot: Snapshot) -> None:
-        self._graph = graph
-        self.snapshot = snapshot
-
-    def query(
-        self,
-        source: Text,
-        name: str | None = None,
-        params: Mapping[str, Any] | None = None,
-        *,
-        limits: Limits | None = None,
-    ) -> QueryResult:
-        """Run a read query; see `Graph.query`."""
-        snapshot = self.snapshot
-        return self._graph.query(
-            source, name, params, branch=snapshot.branch, at=snapshot.commit_id, limits=limits
-        )
-
-    def entity(self, table_key: str, entity_id: str) -> dict[str, Any] | None:
-        """Return one node or edge, or None if it was not there."""
-        found = QueryResult(self.snapshot.open(table_key).by_ids([entity_id])).to_dicts()
-        return found[0] if found else None
-
-
-class Branches:
-    """The branches of a graph."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-
-    def list(self) -> list[str]:
-        """Return the names of all branches, sorted."""
-        return sorted(info.name for info in self._graph.store.branches.list())
-
-    def create(self, name: str, *, source: str = "main", at: str | None = None) -> Snapshot:
-        """Create a branch from what `source` is now, or was at a commit."""
-        return self._graph.store.branches.create(name, source, commit_id=at)
-
-    def delete(self, name: str) -> None:
-        """Delete a branch and what only it knows."""
-        self._graph.store.branches.delete(name)
-
-
-class Commits:
-    """The history of a graph."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-
-    def list(self, branch: str = "main") -> list[GraphCommit]:
-        """Return the commits of a branch, oldest first."""
-        return [_graph_commit(commit) for commit in self._graph.store.commits(branch)]
-
-    def get(self, commit_id: str) -> GraphCommit:
-        """Return a commit of any branch.
-
-        Raises:
-            NotFoundError: no branch knows it.
-        """
-        return _graph_commit(self._graph.store.commit(commit_id))
-
-
-def _graph_commit(commit: Commit) -> GraphCommit:
-    return GraphCommit(
-        graph_commit_id=commit.id,
-        manifest_branch=None if commit.branch == MAIN else commit.branch,
-        manifest_version=commit.manifest_version,
-        parent_commit_id=commit.parent,
-        merged_parent_commit_id=commit.merged_parent,
-        actor_id=commit.actor,
-        created_at=commit.created_at_us,
-    )
+        return self._catalogs.of(self.store, snapshot)
 
 
 def connect(uri: str, *, read_only: bool = False, options: GraphOptions | None = None) -> Graph:
@@ -640,44 +445,10 @@ def init(uri: str, schema: Text, *, options: GraphOptions | None = None) -> Grap
         AlreadyExistsError: there is a graph; it is left untouched.
     """
     chosen = options or GraphOptions()
-    source = _source(schema)
+    source = read_text(schema)
     loaded = load_schema(source)
-    catalog = loaded.catalog
-    kinds: list[NodeType | EdgeType] = [*catalog.nodes.values(), *catalog.edges.values()]
-    tables = [TableSpec(TableKey(kind.table_key), arrow_schema(kind)) for kind in kinds]
-    files = contract_files(source.text, loaded)
+    tables, files = table_specs(loaded.catalog), contract_files(source.text, loaded)
     return Graph(init_store(uri, tables, files, chosen.storage, chosen.clock), chosen)
-
-
-def contract_files(text: str, loaded: LoadedSchema) -> dict[str, bytes]:
-    """Return the files that record an accepted schema: its text, its meaning, its hash."""
-    state = {
-        "format_version": 1,
-        "schema_ir_hash": schema_hash(loaded.ir),
-        "schema_identity_version": 1,
-    }
-    return {
-        SCHEMA_FILE: text.encode(),
-        IR_FILE: to_json(loaded.ir).encode(),
-        STATE_FILE: orjson.dumps(state, option=orjson.OPT_INDENT_2),
-    }
-
-
-def _machine_memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def _source(given: Text) -> Source:
-    """Return a text as it is, a path as the text of its file."""
-    if isinstance(given, Source):
-        return given
-    if isinstance(given, str) and not given.rstrip().endswith((".gq", ".pg")):
-        return Source(given)
-    path = Path(given)
-    try:
-        return decode(path.read_bytes(), str(path))
-    except FileNotFoundError:
-        raise NotFoundError(f"file '{path}' not found") from None
 
 
 def _request_hash(text: Source, name: str, params: Mapping[str, Any] | None) -> str:
@@ -690,13 +461,5 @@ def _mutation_ir(compiled: CompiledQuery) -> MutationIr:
     if not isinstance(compiled.ir, MutationIr):
         raise BadRequestError(
             f"query '{compiled.name}' is a read", hint="run it as a read, not as a mutation"
-        )
-    return compiled.ir
-
-
-def _read_ir(compiled: CompiledQuery) -> ReadIr:
-    if not isinstance(compiled.ir, ReadIr):
-        raise BadRequestError(
-            f"query '{compiled.name}' is a mutation", hint="run it as a mutation, not as a read"
         )
     return compiled.ir

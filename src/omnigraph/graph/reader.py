@@ -1,0 +1,120 @@
+"""Running reads: plans, images and limits of one open graph."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.compiler.catalog.model import Catalog
+from omnigraph.compiler.compile import BoundQuery, CompiledQuery
+from omnigraph.compiler.ir.ops import ReadIr
+from omnigraph.engine.image.cache import ImageCache
+from omnigraph.engine.read.context import Budget, Images, Limits
+from omnigraph.engine.read.images import SnapshotImages
+from omnigraph.engine.read.narrow import narrow_images, tables_of
+from omnigraph.engine.read.plan import Plans
+from omnigraph.engine.read.run import run_read
+from omnigraph.engine.read.trace import Step, Trace
+from omnigraph.engine.search.queries import with_vectors
+from omnigraph.engine.write.change_set import ChangeSet
+from omnigraph.errors import BadRequestError
+from omnigraph.graph.options import GraphOptions
+from omnigraph.result import QueryResult
+from omnigraph.storage.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a query did, operator by operator, beside its result."""
+
+    result: QueryResult
+    steps: tuple[Step, ...]
+    compile_ms: float
+    total_ms: float
+
+
+class GraphReader:
+    """Runs compiled reads on snapshots; keeps plans and images between them. Thread-safe."""
+
+    def __init__(self, options: GraphOptions) -> None:
+        self._options = options
+        self.cache = ImageCache(options.image_bytes)
+        self.plans = Plans()
+        self._images: tuple[str, SnapshotImages] | None = None
+        self._lock = threading.Lock()
+
+    def run(
+        self,
+        snapshot: Snapshot,
+        catalog: Catalog,
+        compiled: CompiledQuery,
+        params: Mapping[str, Any] | None,
+        limits: Limits | None,
+        trace: Trace | None = None,
+    ) -> QueryResult:
+        """Return the rows of a compiled read on a snapshot.
+
+        Raises:
+            BadRequestError: a parameter is wrong, or the query is a mutation.
+            BudgetExceededError: a limit was reached.
+        """
+        ir = _read_ir(compiled)
+        bound = compiled.bind(params, now_ms=self._options.clock.now_us() // 1_000)
+        budget = Budget(limits or self._options.limits, self._options.clock)
+        ir = self.plans.plan(ir, snapshot, catalog)
+        ir, bound = with_vectors(ir, bound, self._options.embedder, catalog)
+        table = run_read(ir, self._images_for(ir, bound, snapshot, catalog), bound, budget, trace)
+        if self.cache.shrink():
+            self._images = None  # it would keep alive what was just forgotten
+        return QueryResult(table, compiled.name, snapshot.branch, snapshot.commit_id)
+
+    def forget(self) -> None:
+        """Let go of what was kept."""
+        self._images = None
+
+    def take_over(self, before: Snapshot, after: Snapshot, changes: ChangeSet) -> None:
+        """Hand what was just committed to the images, so that reading it back costs nothing."""
+        for key, change in changes.tables.items():
+            deleted = [] if change.deletes is None else change.deletes.to_pylist()
+            if key in before.tables and key in after.tables:
+                self.cache.advance(
+                    before.table(key),
+                    after.table(key),
+                    change.upserts,
+                    deleted,
+                    in_place=key.startswith("node:"),
+                )
+
+    def _images_for(
+        self, ir: ReadIr, bound: BoundQuery, snapshot: Snapshot, catalog: Catalog
+    ) -> Images:
+        """Return what a query runs on: resident tables, or just its rows of cold ones."""
+        kept = self._images
+        if kept is not None and kept[0] == snapshot.commit_id:
+            return kept[1]
+        if not self.cache.wants_residence(tables_of(ir, snapshot)):
+            found = narrow_images(ir, snapshot, catalog, bound.params)
+            if found is not None:
+                return found
+        return self._images_of(snapshot, catalog)
+
+    def _images_of(self, snapshot: Snapshot, catalog: Catalog) -> SnapshotImages:
+        """Return the images of a snapshot; those of the last one are kept at hand."""
+        with self._lock:
+            kept = self._images
+            if kept is not None and kept[0] == snapshot.commit_id:
+                return kept[1]
+        fresh = SnapshotImages(snapshot, catalog, self.cache)
+        with self._lock:
+            self._images = (snapshot.commit_id, fresh)
+        return fresh
+
+
+def _read_ir(compiled: CompiledQuery) -> ReadIr:
+    if not isinstance(compiled.ir, ReadIr):
+        raise BadRequestError(
+            f"query '{compiled.name}' is a mutation", hint="run it as a mutation, not as a read"
+        )
+    return compiled.ir

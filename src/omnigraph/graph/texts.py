@@ -1,0 +1,25 @@
+"""Schemas and queries as callers pass them: a text, a path, or a text with a name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from omnigraph.compiler.source import Source
+from omnigraph.compiler.syntax import decode
+from omnigraph.errors import NotFoundError
+
+Text = str | Path | Source
+"""A text as such, the path of its file, or a text with a name for messages."""
+
+
+def read_text(given: Text) -> Source:
+    """Return a text as it is, a path as the text of its file."""
+    if isinstance(given, Source):
+        return given
+    if isinstance(given, str) and not given.rstrip().endswith((".gq", ".pg")):
+        return Source(given)
+    path = Path(given)
+    try:
+        return decode(path.read_bytes(), str(path))
+    except FileNotFoundError:
+        raise NotFoundError(f"file '{path}' not found") from None
