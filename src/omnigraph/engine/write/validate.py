@@ -294,20 +294,30 @@ def _cardinality(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> Iter
     sources = [one_array(found.filter(pc.invert(gone))["src"])]
     if change.upserts is not None:
         sources.append(one_array(change.upserts["src"]))
-    counted = {
-        one["values"]: one["counts"]
-        for one in pc.value_counts(pa.concat_arrays(sources)).to_pylist()
-    }
-    had = set(pc.unique(one_array(found["src"])).to_pylist()) | set(counted)
-    for source in sorted(set(touched.to_pylist()) & had):
-        number = counted.get(source, 0)
+    counts = _counts(pa.concat_arrays(sources), one_array(found["src"]))
+    wrong = counts.filter(pc.is_in(counts["source"], value_set=touched))
+    wrong = wrong.filter(_outside(wrong["edges"], low, high)).sort_by("source")
+    for source, number in zip(
+        *(wrong[name].to_pylist() for name in wrong.schema.names), strict=True
+    ):
         bound = f"max {high}" if high is not None and number > high else f"min {low}"
-        if number < low or (high is not None and number > high):
-            text = (
-                f"@card violation on edge {edge.name}: "
-                f"source '{source}' has {number} edges ({bound})"
-            )
-            yield Violation(Rule.CARDINALITY, edge.name, text, "src", None, source)
+        text = (
+            f"@card violation on edge {edge.name}: source '{source}' has {number} edges ({bound})"
+        )
+        yield Violation(Rule.CARDINALITY, edge.name, text, "src", None, source)
+
+
+def _counts(sources: pa.Array, before: pa.Array) -> pa.Table:
+    """Return the number of edges per source, also of those that had some and have none left."""
+    counted = pc.value_counts(sources)
+    lost = _minus(pc.unique(before), counted.field("values"))
+    numbers = pa.concat_arrays([counted.field("counts"), pa.array([0] * len(lost), pa.int64())])
+    return pa.table({"source": pa.concat_arrays([counted.field("values"), lost]), "edges": numbers})
+
+
+def _outside(numbers: pa.ChunkedArray, low: int, high: int | None) -> pa.ChunkedArray:
+    few = pc.less(numbers, low)
+    return few if high is None else pc.or_(few, pc.greater(numbers, high))
 
 
 def _edges_of(
