@@ -6,7 +6,16 @@ import pytest
 
 from omnigraph.base import failpoints
 from omnigraph.storage.store import open_store
-from tests.support.storage_model import A, B, E, check_whole, contents, new_graph, write
+from tests.support.storage_model import (
+    A,
+    B,
+    E,
+    check_settled,
+    check_whole,
+    contents,
+    new_graph,
+    write,
+)
 from tests.support.writers import BUSY, append_rows, hold_and_commit
 
 pytestmark = pytest.mark.crash
@@ -52,5 +61,6 @@ def test_an_open_store_heals_the_dead_and_writes_on(gap, start, tmp_path):
             found = contents(store.snapshot(branch))
             assert found[A]["alive"] == 1
             assert ("dead" in found[A]) == ("dead" in found[B])
+            check_settled(store)
     with open_store(str(root), options=BUSY) as store:
         check_whole(store)

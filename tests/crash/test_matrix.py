@@ -34,6 +34,39 @@ def test_killed_anywhere_it_reopens_to_before_or_after(name, start, tmp_path):
         shutil.rmtree(root.parent)
 
 
+OUTCOMES = [
+    pytest.param("publish.after_staging", 0, False, None, id="before the intent"),
+    pytest.param("publish.after_sidecar", 0, True, "RolledBack", id="with the intent alone"),
+    pytest.param("publish.between_tables", 0, True, "RolledBack", id="after the first table"),
+    pytest.param("publish.between_tables", 2, True, "RolledForward", id="after the last table"),
+    pytest.param("publish.after_tables", 0, True, "RolledForward", id="before the barrier"),
+    pytest.param("publish.after_table_sync", 0, True, "RolledForward", id="before the publish"),
+    pytest.param("publish.after_publish", 0, True, "RolledForward", id="after the publish"),
+    pytest.param("publish.after_files", 0, True, "RolledForward", id="before the intent ends"),
+    pytest.param("publish.after_sidecar_delete", 0, False, None, id="before the answer"),
+]
+
+
+@pytest.mark.parametrize(("gap", "skip", "intent", "healing"), OUTCOMES)
+def test_the_intent_decides_what_recovery_does(gap, skip, intent, healing, start, tmp_path):
+    """A write counts from the moment its last table has moved, and recovery says so once."""
+    bench = Bench(start, "many tables", tmp_path)
+    root = bench.fresh()
+    start(run_operation, "many tables", str(root), points=f"{gap}=kill@{skip}").wait()
+    pending = [path.stem for path in (root / "__recovery").glob("*.json")]
+    assert len(pending) == int(intent)
+    with open_store(str(root), options=QUIET) as store:
+        told = [commit.recovery for commit in store.commits() if commit.recovery]
+        assert [audit["operation_id"] for audit in told] == pending
+        assert [audit["recovery_kind"] for audit in told] == ([healing] if healing else [])
+        assert all(audit["recovery_for_actor"] == "ann" for audit in told)
+        counts = healing == "RolledForward" or gap == "publish.after_sidecar_delete"
+        assert graph_state(store) == (bench.after if counts else bench.before)
+        kept = [commit for commit in store.commits() if commit.idempotency_key == "many"]
+        assert [commit.result for commit in kept] == ([{"rows": 3}] if counts else [])
+        check_whole(store)
+
+
 RECOVERIES = [name for name in OPERATIONS if name.startswith("recovery")]
 
 

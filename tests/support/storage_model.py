@@ -139,6 +139,7 @@ def check_verified(store: GraphStore) -> None:
 def check_whole(store: GraphStore, *, forgets: bool = False) -> None:
     """Everything that must be true of a healed graph, and that it can be written again."""
     check_settled(store)
+    check_verified(store)
     check_projections(store)
     check_history(store, forgets=forgets)
     check_writable(store)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from omnigraph.errors import ConflictError, NotFoundError
 from omnigraph.storage.cleanup import CleanupPolicy
+from omnigraph.storage.locks import _HeldLease
 from omnigraph.storage.options import DEFAULTS, Retention, StorageOptions
 from omnigraph.storage.store import GraphStore, open_store
 from omnigraph.storage.tables.failures import SnapshotExpiredError
@@ -116,8 +117,15 @@ def branch_from_old_commits(say: Say, root: str, flag: str, name: str, count: in
             say(branch)
 
 
-def hold_and_commit(say: Say, root: str, options: StorageOptions, branch: str, name: str) -> None:
-    """Write two tables once; the failpoints decide where this process freezes."""
+def hold_and_commit(
+    say: Say, root: str, options: StorageOptions, branch: str, name: str, blind: bool = False
+) -> None:
+    """Write two tables once; the failpoints decide where this process freezes.
+
+    A `blind` one never notices that its lease is gone, as if it froze between look and leap.
+    """
+    if blind:
+        setattr(_HeldLease, "check", lambda _: None)  # noqa: B010 - a method on purpose
     with open_store(root, options=options) as store:
         say("opened")
         session = store.begin(branch, actor=name)

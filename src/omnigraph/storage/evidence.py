@@ -106,19 +106,23 @@ def _is_physical(kernel: Kernel, table: SidecarTable, version: int) -> bool:
 
 
 def newest_readable(kernel: Kernel, location: str, branch: str | None, pin: int) -> int:
-    """Return the newest version at or after `pin`, setting aside torn ones; -1 if none."""
+    """Return the newest version from `pin` on that is whole; -1 if even `pin` is gone.
+
+    A torn version is set aside together with what lies above it: nothing after the pin was
+    acknowledged, and Lance cannot commit over a version it cannot read.
+    """
     if not kernel.tables.version_exists(location, branch, pin):
         return -1
     newest = pin
     while kernel.tables.next_exists(location, branch, newest):
         newest += 1
-    while newest > pin:
+    for version in range(pin + 1, newest + 1):
         try:
-            kernel.tables.reopen(location, branch, newest)
-            return newest
+            kernel.tables.reopen(location, branch, version)
         except (DamagedError, SnapshotExpiredError):
-            quarantine(kernel, location, branch, newest)
-            newest -= 1
+            for torn in range(newest, version - 1, -1):
+                quarantine(kernel, location, branch, torn)
+            return version - 1
     return newest
 
 

@@ -34,10 +34,12 @@ def test_a_killed_holder_is_taken_over_and_its_write_is_whole_or_gone(gap, root,
         check_whole(store)
 
 
+@pytest.mark.parametrize("blind", [False, True], ids=["careful", "blind"])
 @pytest.mark.parametrize("gap", PUBLISH)
-def test_a_frozen_holder_is_taken_over_and_wakes_up_harmless(gap, root, options, start):
+def test_a_frozen_holder_is_taken_over_and_wakes_up_harmless(gap, blind, root, options, start):
     with new_graph(root, options) as store:
-        frozen = start(hold_and_commit, root, options, "main", "late", points=f"{gap}=stop")
+        task = (hold_and_commit, root, options, "main", "late", blind)
+        frozen = start(*task, points=f"{gap}=stop")
         assert frozen.wait_frozen()
         write(store, {A: {"alive": 1, "contested": 2}})
         taken_over = both_or_neither(contents(store.snapshot()), "late")
