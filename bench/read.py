@@ -177,10 +177,11 @@ def load_duckdb(data: _data.Data) -> Ask:
     connection.execute("CREATE TABLE knows AS SELECT * FROM knows_arrow")
 
     def ask(_: Any) -> list[Any]:
-        return connection.execute(
+        found = connection.execute(
             "SELECT f.city, count(*) FROM knows k JOIN person f ON f.id = k.dst "
             "GROUP BY f.city ORDER BY f.city"
-        ).fetchall()
+        )
+        return list(found.fetchall())
 
     return ask
 
