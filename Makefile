@@ -33,7 +33,7 @@ demo: $(STAMP)   ## set up, then the main job end to end
 	@$(BIN)/python examples/demo.py
 
 test: $(STAMP)   ## set up, then every test
-	$(PYTEST) -n $(JOBS) --dist worksteal
+	$(PYTEST) -n $(JOBS) --dist loadgroup -m "not exhaustive"
 
 check: $(STAMP)  ## format, lint, imports, dependencies, types, fast tests
 	$(BIN)/ruff format --check .
@@ -41,7 +41,7 @@ check: $(STAMP)  ## format, lint, imports, dependencies, types, fast tests
 	$(BIN)/lint-imports
 	$(BIN)/deptry src
 	$(BIN)/mypy
-	$(PYTEST) -n $(JOBS) -q -m "not slow and not s3 and not crash and not property"
+	$(PYTEST) -n $(JOBS) -q -m "not slow and not s3 and not crash and not property and not exhaustive"
 
 format: $(STAMP) ## rewrite the sources in the project's format
 	$(BIN)/ruff format .
@@ -55,7 +55,7 @@ bench: $(VENV)/.bench ## measure side by side with peers, in one run
 	@$(BIN)/python -m bench $(BENCH)
 
 prove: $(STAMP)  ## the slow property and crash tests with many more examples
-	HYPOTHESIS_PROFILE=prove $(PYTEST) -n $(JOBS) -m "property or crash" tests
+	HYPOTHESIS_PROFILE=prove $(PYTEST) -n $(JOBS) -m "property or crash or exhaustive"
 
 lock:            ## pin again (needs uv); names no package host
 	uv pip compile pyproject.toml $(EXTRAS) $(PIN) --output-file requirements.lock

@@ -24,7 +24,7 @@ def test_a_power_cut_anywhere_leaves_before_or_after(name, start, tmp_path):
     _cut_everywhere(name, start, tmp_path, every_file=False)
 
 
-@pytest.mark.property
+@pytest.mark.exhaustive
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_power_cut_that_tears_any_one_file_leaves_before_or_after(name, start, tmp_path):

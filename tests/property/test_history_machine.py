@@ -252,7 +252,7 @@ TestHistories = Histories.TestCase
 TestHistories.settings = settings(max_examples=25, stateful_step_count=20)
 
 
-@pytest.mark.property
+@pytest.mark.exhaustive
 @pytest.mark.timeout(1800)
 class TestManyHistories(Histories.TestCase):
     settings = settings(settings(), max_examples=150, stateful_step_count=50)

@@ -41,7 +41,7 @@ def test_rows_and_their_order_are_those_of_the_oracle_under_every_plan(seed):
     check(seed)
 
 
-@pytest.mark.property
+@pytest.mark.exhaustive
 @given(seeds)
 @without_shrinking
 def test_rows_and_their_order_are_those_of_the_oracle_at_length(seed):

@@ -53,7 +53,7 @@ def test_fetched_rows_answer_like_whole_tables(seed):
     check(seed, queries=8)
 
 
-@pytest.mark.property
+@pytest.mark.exhaustive
 @pytest.mark.timeout(1_800)
 @given(seeds)
 @settings(without_shrinking, max_examples=settings().max_examples // 10)

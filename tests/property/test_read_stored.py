@@ -49,7 +49,7 @@ def test_every_version_and_branch_answers_like_its_rows(seed):
     check(seed, rounds=6)
 
 
-@pytest.mark.property
+@pytest.mark.exhaustive
 @pytest.mark.timeout(1_800)
 @given(seeds)
 @settings(without_shrinking, max_examples=settings().max_examples // 10)

@@ -16,7 +16,9 @@ pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("s3"), pytest.mark.crash]
 PUBLISH = sorted(name for name in failpoints.REGISTRY if name.startswith("publish."))
 # Waiting for leases takes seconds each: the long run waits at every gap, the usual one at these.
 TELLING = ("publish.after_sidecar", "publish.between_tables", "publish.after_table_sync")
-GAPS = [pytest.param(gap, marks=() if gap in TELLING else pytest.mark.property) for gap in PUBLISH]
+GAPS = [
+    pytest.param(gap, marks=() if gap in TELLING else pytest.mark.exhaustive) for gap in PUBLISH
+]
 
 
 def both_or_neither(found, name):
