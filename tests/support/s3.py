@@ -63,6 +63,8 @@ def running_s3(folder: Path) -> Iterator[S3Server]:
         f"-filer.port={filer}",
         "-s3",
         f"-s3.port={s3}",
+        "-s3.port.iceberg=0",  # these two would sit on fixed ports, one server per machine
+        "-s3.port.lance=0",
         f"-s3.config={folder / 's3.json'}",
     ]
     with (folder / "weed.log").open("wb") as log:
