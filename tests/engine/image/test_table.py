@@ -76,12 +76,3 @@ def test_columns_are_read_once_and_only_when_asked_for():
     image.column("n").take(np.array([0]))
     image.with_changes(None, ["a"]).column("n")
     assert asked == [["n"], ["id"]]
-
-
-def test_codes_stand_for_distinct_values_and_null_is_minus_one():
-    column = image_of(
-        {"a": {"n": 1, "s": "x"}, "b": {"n": 2, "s": None}, "c": {"n": 3, "s": "x"}}
-    ).column("s")
-    codes, values = column.codes
-    assert codes.tolist() == [0, -1, 0]
-    assert values.to_pylist() == ["x"]

@@ -84,21 +84,12 @@ class Column:
             return self.base
         return self.take(np.arange(self.patch.rows))
 
-    @cached_property
-    def codes(self) -> tuple[Ints, pa.Array]:
-        """Integer codes by position and the distinct values they stand for; null is -1."""
-        encoded = pc.dictionary_encode(self.full)
-        codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)
-        return codes, encoded.dictionary
-
     @property
     def nbytes(self) -> int:
         """Memory held by the base and the overlay, derived arrays included."""
         held = int(self.base.nbytes) + (0 if self.overlay is None else int(self.overlay.nbytes))
         if self.overlay is not None and "full" in self.__dict__:
             held += int(self.full.nbytes)
-        if "codes" in self.__dict__:
-            held += self.codes[0].nbytes + int(self.codes[1].nbytes)
         return held
 
 

@@ -22,6 +22,7 @@ from omnigraph.engine.read.evaluate import holds, value_of
 from omnigraph.engine.read.pushdown import pushdown
 from omnigraph.engine.read.rows import Rows
 from omnigraph.engine.write.change_set import ID, Draft
+from omnigraph.errors import InternalError
 from omnigraph.storage.snapshot import Snapshot
 
 
@@ -75,6 +76,6 @@ class _OneTable:
         return self._image
 
     def adjacency(self, *_: object) -> Any:  # noqa: ANN401 - never called
-        raise NotImplementedError("a mutation's predicate looks at one row")
+        raise InternalError("a mutation's predicate looks at one row of one table")
 
     postings = vectors = adjacency
