@@ -46,11 +46,8 @@ def make(persons: int, degree: int = 10, docs: int | None = None) -> Data:
     docs = persons * 2 if docs is None else docs
     ids = [f"p{number}" for number in range(persons)]
     edges = persons * degree
-    rank = (rng.pareto(1.2, edges) * persons / 50).astype(np.int64) % persons
-    src = rng.permutation(persons)[rank]
-    dst = rng.permutation(persons)[
-        (rng.pareto(1.5, edges) * persons / 50).astype(np.int64) % persons
-    ]
+    popular = rng.permutation(persons)  # who knows many is known by many
+    src, dst = popular[_drawn(rng, persons, edges)], popular[_drawn(rng, persons, edges)]
     words = [f"w{number}x" for number in range(20_000)]
     tables: dict[str, pa.Table] = {
         "node:Person": pa.table(
@@ -77,6 +74,13 @@ def make(persons: int, degree: int = 10, docs: int | None = None) -> Data:
     medium = np.flatnonzero((degrees >= 5) & (degrees <= 40))
     seeds = [ids[at] for at in rng.choice(medium, size=min(40, len(medium)), replace=False)]
     return Data(tables, seeds, words)
+
+
+def _drawn(rng: Any, persons: int, edges: int) -> Any:
+    """Return ranks by a power law: the first of 100,000 is drawn about 500 times in a million."""
+    weights = (np.arange(persons) + persons / 2_000) ** -0.65
+    shares = np.cumsum(weights)
+    return np.searchsorted(shares, rng.random(edges) * shares[-1])
 
 
 def _documents(rng: Any, ids: list[str], docs: int, words: list[str]) -> dict[str, pa.Table]:
