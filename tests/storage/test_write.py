@@ -404,3 +404,15 @@ def test_blob_columns_are_appended_updated_and_compacted(store):
 def _row_ids(store):
     table = store.snapshot().open(A).scan(["id"], with_row_id=True)
     return dict(zip(table["id"].to_pylist(), table["_rowid"].to_pylist(), strict=True))
+
+
+def test_an_append_to_a_table_that_was_replaced_meanwhile_lands_in_the_new_one(store):
+    late = store.begin()
+    late.append(A, rows({"late": 1}))
+    for change in (lambda s: s.drop_table(A), lambda s: s.create_table(TableSpec(A, SCHEMA))):
+        session = store.begin()
+        change(session)
+        session.commit()
+    assert store.snapshot().tables[A].version == late.base.tables[A].version
+    late.commit()
+    assert contents(store.snapshot())[A] == {"late": 1}

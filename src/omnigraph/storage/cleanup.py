@@ -19,7 +19,7 @@ from omnigraph.storage import layout
 from omnigraph.storage.branches import branch_refs, live_branches
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks import REFS_LOCK, branch_lock_name
-from omnigraph.storage.pins import drop_expired_pins, live_pins
+from omnigraph.storage.pins import being_loaded, drop_expired_pins, live_pins
 from omnigraph.storage.projections import PROJECTIONS
 from omnigraph.storage.sidecar import list_sidecars
 from omnigraph.storage.snapshot import Heads
@@ -189,9 +189,12 @@ def _needed(kernel: Kernel, heads: Heads, forks: dict[str, dict[str, BranchRef]]
     for branch in live_branches(kernel):
         for table in heads.current(branch).tables.values():
             needed.keep(table.location, table.branch, table.version)
-    for pin in live_pins(kernel.objects, kernel.clock):
+    pins = live_pins(kernel.objects, kernel.clock)
+    for pin in pins:
         for version, branch_name, _, location in pin.tables.values():
             needed.keep(location, branch_name, version)
+    for (location, branch_name), version in being_loaded(pins).items():
+        needed.keep_from(location, branch_name, version)
     for sidecar in list_sidecars(kernel.objects):
         for moving in sidecar.tables:
             needed.keep_from(moving.location, moving.table_branch, moving.expected_version)
@@ -253,8 +256,11 @@ def _collect_orphans(
 ) -> list[CleanupStats]:
     """Remove data files that no version uses and that are too old to belong to a write."""
     cutoff_us = kernel.clock.now_us() - int(kernel.options.retention.orphan_age_s * 1e6)
+    loading = being_loaded(live_pins(kernel.objects, kernel.clock))
     done = []
     for branch in (None, *sorted(refs)):
+        if (location, branch) in loading:
+            continue  # its tasks write files that nothing names yet
         home = layout.lineage(location, branch)
         old = [
             info
@@ -348,7 +354,8 @@ def _drop_unused_origins(kernel: Kernel) -> None:
 
 def _drop_old_staging(kernel: Kernel) -> None:
     """Remove staged files whose operation is neither pending nor young."""
-    pending = {sidecar.operation_id for sidecar in list_sidecars(kernel.objects)}
+    pending: set[str | None] = {part.operation_id for part in list_sidecars(kernel.objects)}
+    pending |= {pin.load for pin in live_pins(kernel.objects, kernel.clock)}
     cutoff_us = kernel.clock.now_us() - int(kernel.options.retention.orphan_age_s * 1e6)
     for info in kernel.objects.list(layout.STAGING_DIR):
         operation = info.name.split("/")[1]

@@ -21,16 +21,18 @@ from omnigraph.storage.cleanup import clean_manifest, clean_projections, clean_t
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks import HeldLock, branch_lock_name
 from omnigraph.storage.manifest import HEAD_PROPERTY, Head, head_row, with_place
+from omnigraph.storage.pins import being_loaded, live_pins
 from omnigraph.storage.projections import reconcile
 from omnigraph.storage.publish import (
     Intent,
     TableMove,
+    physical_intent,
     publish,
     publish_moved,
     sync_versions,
     write_sidecar_for,
 )
-from omnigraph.storage.records import Changes, Commit, TableVersion
+from omnigraph.storage.records import Changes, TableVersion
 from omnigraph.storage.recovery import settled_head
 from omnigraph.storage.sidecar import Sidecar, delete_sidecar, write_sidecar
 from omnigraph.storage.snapshot import Heads
@@ -78,6 +80,8 @@ def compact_table(
     table = head.tables.get(key)
     if table is None or layout.fork_owner(table.branch) != branch:
         return CompactionStats(key, 0, 0, False, "not owned by this branch")
+    if (table.location, table.branch) in being_loaded(live_pins(kernel.objects, kernel.clock)):
+        return CompactionStats(key, 0, 0, False, "a load is under way")
     ahead = _rewrite(kernel, table, everything=everything)
     if ahead is None:
         return CompactionStats(key, 0, 0, False)
@@ -130,7 +134,7 @@ def _publish_compaction(
 ) -> None:
     """Commit and publish a compaction under a sidecar; Lance moves the table by two versions."""
     kernel.objects.sync_named(ahead.files)
-    intent = _physical_intent(kernel, head, "Optimize", (), (table,))
+    intent = physical_intent(kernel, head, "Optimize", (), (table,))
     sidecar = write_sidecar_for(kernel, intent, lock, unsigned=(table,))
     failpoint(AFTER_SIDECAR)
     handle = commit_compaction(kernel.tables, ahead)
@@ -176,9 +180,7 @@ def build_index(
         if head.tables.get(key) != table:
             return False
         moved = TableVersion(key, table.location, table.version + 1, table.branch, table.row_count)
-        intent = _physical_intent(
-            kernel, head, "EnsureIndices", (TableMove(key, staged),), (moved,)
-        )
+        intent = physical_intent(kernel, head, "EnsureIndices", (TableMove(key, staged),), (moved,))
         heads.remember(publish(kernel, head, intent, lock))
     return True
 
@@ -209,7 +211,7 @@ def _in_place(
         if layout.fork_owner(table.branch) != branch:
             return False
         base = kernel.tables.open(table.location, table.branch, table.version)
-        intent = _physical_intent(kernel, head, "EnsureIndices", (), (table,))
+        intent = physical_intent(kernel, head, "EnsureIndices", (), (table,))
         sidecar = write_sidecar_for(kernel, intent, lock, unsigned=(table,))
         failpoint(AFTER_SIDECAR)
         handle = operate(base)
@@ -219,36 +221,6 @@ def _in_place(
             return False
         _publish_in_place(kernel, heads, head, intent, table, handle, sidecar)
     return True
-
-
-def _physical_intent(
-    kernel: Kernel,
-    head: Head,
-    writer_kind: str,
-    moves: tuple[TableMove, ...],
-    tables: tuple[TableVersion, ...],
-) -> Intent:
-    commit = Commit(
-        kernel.new_commit_id(),
-        head.sequence + 1,
-        head.branch,
-        head.manifest_version + 1,
-        head.commit_id,
-        None,
-        kernel.clock.now_us(),
-        None,
-        "maintenance",
-        head.logical_id,
-        tuple(table.key for table in tables),
-    )
-    return Intent(
-        kernel.new_operation_id(),
-        head.branch,
-        writer_kind,
-        commit,
-        Changes(versions=tables),
-        moves,
-    )
 
 
 def fold_manifest(kernel: Kernel, heads: Heads, branch: BranchName) -> bool:

@@ -6,8 +6,8 @@ by itself unless renewed, so a dead reader does not hold disk space for ever.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
 
@@ -29,6 +29,10 @@ class PinRecord:
     commit_id: CommitId
     tables: Mapping[str, Sequence[Any]]
     expires_at_us: int
+    load: str | None = None
+    """The operation id of a bulk load, if the pin is its registration."""
+    loading: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Tables that upkeep leaves alone while the load runs."""
 
 
 @dataclass(slots=True)
@@ -42,9 +46,7 @@ class Pin:
     def renew(self, ttl_s: float) -> None:
         """Move the expiry."""
         expires = self.clock.now_us() + int(ttl_s * 1e6)
-        self.record = PinRecord(
-            self.record.id, self.record.branch, self.record.commit_id, self.record.tables, expires
-        )
+        self.record = replace(self.record, expires_at_us=expires)
         self.objects.put(layout.pin(self.record.id), _encode(self.record))
 
     def release(self) -> None:
@@ -72,10 +74,15 @@ def create_pin(
     commit_id: CommitId,
     tables: Mapping[str, Sequence[Any]],
     ttl_s: float,
+    load: str | None = None,
+    loading: Mapping[str, Sequence[Any]] | None = None,
 ) -> Pin:
     """Store a pin and return it."""
     now = clock.now_us()
-    record = PinRecord(ulids.next(now), branch, commit_id, dict(tables), now + int(ttl_s * 1e6))
+    expires = now + int(ttl_s * 1e6)
+    record = PinRecord(
+        ulids.next(now), branch, commit_id, dict(tables), expires, load, dict(loading or {})
+    )
     objects.put(layout.pin(record.id), _encode(record))
     return Pin(record, objects, clock)
 
@@ -97,6 +104,15 @@ def live_pins(objects: Objects, clock: Clock) -> list[PinRecord]:
     return pins
 
 
+def being_loaded(pins: Iterable[PinRecord]) -> dict[tuple[str, str | None], int]:
+    """Return the lineages that registered loads write, with the version each began at."""
+    begun: dict[tuple[str, str | None], int] = {}
+    for pin in pins:
+        for version, branch, _, location in pin.loading.values():
+            begun[location, branch] = min(version, begun.get((location, branch), version))
+    return begun
+
+
 def drop_expired_pins(objects: Objects, clock: Clock) -> int:
     """Remove the pins of readers that are long gone; return how many."""
     now = clock.now_us()
@@ -111,15 +127,16 @@ def drop_expired_pins(objects: Objects, clock: Clock) -> int:
 
 
 def _encode(record: PinRecord) -> bytes:
-    return orjson.dumps(
-        {
-            "id": record.id,
-            "branch": record.branch,
-            "commit_id": record.commit_id,
-            "tables": dict(record.tables),
-            "expires_at_us": record.expires_at_us,
-        }
-    )
+    content = {
+        "id": record.id,
+        "branch": record.branch,
+        "commit_id": record.commit_id,
+        "tables": dict(record.tables),
+        "expires_at_us": record.expires_at_us,
+    }
+    if record.load is not None:
+        content |= {"load": record.load, "loading": dict(record.loading)}
+    return orjson.dumps(content)
 
 
 def _decode(name: str, data: bytes) -> PinRecord:

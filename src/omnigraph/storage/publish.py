@@ -81,6 +81,37 @@ class Intent:
     """Datasets created for this commit, not yet known to be on disk."""
 
 
+def physical_intent(
+    kernel: Kernel,
+    head: Head,
+    writer_kind: str,
+    moves: tuple[TableMove, ...],
+    tables: tuple[TableVersion, ...],
+) -> Intent:
+    """Return the intent to publish tables whose rows did not change."""
+    commit = Commit(
+        kernel.new_commit_id(),
+        head.sequence + 1,
+        head.branch,
+        head.manifest_version + 1,
+        head.commit_id,
+        None,
+        kernel.clock.now_us(),
+        None,
+        "maintenance",
+        head.logical_id,
+        tuple(table.key for table in tables),
+    )
+    return Intent(
+        kernel.new_operation_id(),
+        head.branch,
+        writer_kind,
+        commit,
+        Changes(versions=tables),
+        moves,
+    )
+
+
 def publish(kernel: Kernel, head: Head, intent: Intent, lock: HeldLock) -> Head:
     """Make every touched table visible at once, or none; return the new head.
 

@@ -26,6 +26,11 @@ class TableVersion:
     """The Lance branch that holds this version; None is the dataset's main lineage."""
     row_count: int
 
+    @property
+    def place(self) -> tuple[str, str | None, int]:
+        """Return what names exactly these rows for ever."""
+        return self.location, self.branch, self.version
+
     def as_list(self) -> list[Any]:
         """Return the form stated in the head row."""
         return [self.version, self.branch, self.row_count, self.location]

@@ -344,10 +344,10 @@ def _staged_on(
     """Return the write staged for the table's current version, re-staging if it moved."""
     tables = plan.kernel.tables
     if layout.fork_owner(entry.branch) != plan.branch:
-        return stage(tables, _fork(plan, entry), planned.write)
+        return stage(tables, fork_table(plan.kernel, plan.branch, entry), planned.write)
     if ready is not None:
         staged = ready.staged
-        if ready.table.version == entry.version and ready.table.branch == entry.branch:
+        if ready.table.place == entry.place:
             return staged
         base = tables.open(entry.location, entry.branch, entry.version)
         moved = None if staged is None else rebased(staged, base)
@@ -358,13 +358,12 @@ def _staged_on(
     return stage(tables, base, planned.write)
 
 
-def _fork(plan: Plan, entry: TableVersion) -> Handle:
-    """Give the branch its own lineage of a table, at the version it inherits."""
-    kernel = plan.kernel
-    name = layout.fork_name(plan.branch)
+def fork_table(kernel: Kernel, branch: BranchName, entry: TableVersion) -> Handle:
+    """Give a branch its own lineage of a table, at the version it inherits; we hold its lock."""
+    name = layout.fork_name(branch)
     if not name_is_free(kernel.objects, entry.location, name):
         fresh = kernel.ulids.next(kernel.clock.now_us())
-        name = layout.fork_name(plan.branch, fresh)
+        name = layout.fork_name(branch, fresh)
     base = kernel.tables.open(entry.location, entry.branch, entry.version)
     forked = create_fork(kernel.tables, base, name)
     failpoint(BEFORE_FORK_SYNC)

@@ -6,7 +6,7 @@ they mean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,8 +15,10 @@ from omnigraph.base.failpoints import register
 from omnigraph.base.ids import BranchName, CommitId, TableKey
 from omnigraph.errors import BadRequestError, InternalError
 from omnigraph.storage.create import TableSpec
+from omnigraph.storage.load import LOAD_TTL_S, Load, start_load
 from omnigraph.storage.records import Commit
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.foreign import Adopt, ForeignFragment
 from omnigraph.storage.tables.stage import (
     Append,
     Change,
@@ -79,6 +81,22 @@ class WriteSession:
     def overwrite(self, key: str, rows: pa.Table) -> None:
         """Replace all rows, and the columns if they differ; refuses a table that moved."""
         self._plan(TableKey(key), Overwrite(rows), strict=True)
+
+    def load(self, keys: Iterable[str], *, ttl_s: float = LOAD_TTL_S) -> Load:
+        """Register a long load into some tables; its tasks learn there where to write."""
+        return start_load(self.plan, keys, ttl_s)
+
+    def append_fragments(self, key: str, fragments: Iterable[ForeignFragment]) -> None:
+        """Add rows that tasks have written; the caller knows their keys to be new.
+
+        Beside a `delete` of the same session their keys may also be among the deleted ones;
+        such rows get new row ids.
+        """
+        self._plan(TableKey(key), Adopt(tuple(fragments)), strict=False)
+
+    def overwrite_fragments(self, key: str, fragments: Iterable[ForeignFragment]) -> None:
+        """Replace all rows by ones that tasks have written; refuses a table that moved."""
+        self._plan(TableKey(key), Adopt(tuple(fragments), replaces_all=True), strict=True)
 
     def create_table(self, spec: TableSpec, rows: pa.Table | None = None) -> None:
         """Add a table to the graph, with rows if given."""
@@ -156,28 +174,26 @@ def _combine(key: TableKey, first: TableWrite, then: TableWrite) -> TableWrite:
     match first, then:
         case Append(a), Append(b):
             return Append(pa.concat_tables([a, b]))
-        case ((Append(a) | Change(a, None)), (Append(b) | Change(b, None))):
-            return Change(upserts=pa.concat_tables([part for part in (a, b) if part is not None]))
-        case ((Append() | Change()), (Append() | Change())):
-            return _combine_changes(_as_change(first), _as_change(then))
+        case Adopt(a, replaces_all=all_of_it), Adopt(b, replaces_all=also) if all_of_it == also:
+            return Adopt((*a, *b), all_of_it)
         case _:
-            raise BadRequestError(f"an overwrite of '{key}' cannot be mixed with other writes")
+            one, other = _as_change(key, first), _as_change(key, then)
+    upserts = [part for part in (one.upserts, other.upserts) if part is not None]
+    deletes = [part for part in (one.deletes, other.deletes) if part is not None]
+    return Change(
+        pa.concat_tables(upserts) if upserts else None,
+        pa.concat_arrays(deletes) if deletes else None,
+        (*one.adopted, *other.adopted),
+    )
 
 
-def _as_change(write: TableWrite) -> Change:
+def _as_change(key: TableKey, write: TableWrite) -> Change:
     match write:
         case Append(rows):
             return Change(upserts=rows)
         case Change():
             return write
+        case Adopt(fragments, replaces_all=False):
+            return Change(adopted=fragments)
         case _:
-            raise InternalError("an overwrite is not a change")
-
-
-def _combine_changes(first: Change, then: Change) -> Change:
-    upserts = [part for part in (first.upserts, then.upserts) if part is not None]
-    deletes = [part for part in (first.deletes, then.deletes) if part is not None]
-    return Change(
-        pa.concat_tables(upserts) if upserts else None,
-        pa.concat_arrays(deletes) if deletes else None,
-    )
+            raise BadRequestError(f"an overwrite of '{key}' cannot be mixed with other writes")

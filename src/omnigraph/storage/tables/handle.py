@@ -72,7 +72,7 @@ class Tables:
     def __init__(self, objects: Objects, options: StorageOptions) -> None:
         self.objects = objects
         self.max_rows_per_file = options.max_rows_per_file
-        self._storage_options = None if objects.root.is_local else options.s3.as_lance()
+        self.storage_options = None if objects.root.is_local else options.s3.as_lance()
         self._session = _new_session()
         self._lock = threading.Lock()
         self._handles: OrderedDict[tuple[str, str | None, int], Handle] = OrderedDict()
@@ -135,7 +135,7 @@ class Tables:
                 enable_stable_row_ids=True,
                 data_storage_version=FILE_FORMAT,
                 max_rows_per_file=self.max_rows_per_file,
-                storage_options=self._storage_options,
+                storage_options=self.storage_options,
                 session=self._session,
             )
         return self.remember(Handle(location, None, int(dataset.version), dataset))
@@ -173,7 +173,7 @@ class Tables:
             dataset = lance.dataset(
                 uri,
                 version=version,
-                storage_options=self._storage_options,
+                storage_options=self.storage_options,
                 session=session or self._session,
             )
         found = int(dataset.version)

@@ -23,6 +23,7 @@ from lance.fragment import RowIdSequence, write_fragments
 from omnigraph.errors import BadRequestError, IntegrityError
 from omnigraph.storage import layout
 from omnigraph.storage.tables.failures import lance_errors
+from omnigraph.storage.tables.foreign import Adopt, ForeignFragment, accepted
 from omnigraph.storage.tables.handle import Handle, Tables
 from omnigraph.storage.tables.scan import ROW_ADDRESS, ROW_ID, Reader, key_column
 
@@ -39,10 +40,12 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Replace or insert rows by key, and delete rows by key, in one step."""
+    """Replace or insert rows by key, delete rows by key, and take in fragments, in one step."""
 
     upserts: pa.Table | None = None
     deletes: pa.Array | None = None
+    adopted: tuple[ForeignFragment, ...] = ()
+    """Fragments written elsewhere; their keys are new or among the deleted ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Overwrite:
     rows: pa.Table
 
 
-TableWrite = Append | Change | Overwrite
+TableWrite = Append | Change | Overwrite | Adopt
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +89,12 @@ def stage(tables: Tables, base: Handle, write: TableWrite) -> Staged | None:
     match write:
         case Append(rows):
             staged = _stage_append(tables, base, rows)
-        case Change(upserts, deletes):
-            staged = _stage_change(tables, base, upserts, deletes)
+        case Change():
+            staged = _stage_change(tables, base, write)
         case Overwrite(rows):
             staged = _stage_overwrite(tables, base, rows)
+        case Adopt(fragments, replaces_all):
+            staged = _stage_adoption(tables, base, fragments, replaces_all=replaces_all)
         case _:
             assert_never(write)
     if staged is None:
@@ -115,7 +120,7 @@ def rebased(staged: Staged, newer: Handle) -> Staged | None:
     The new fragments do not depend on the rows that were there, only on the columns.
     """
     operation = staged.transaction.operation
-    if not isinstance(operation, LanceOperation.Append):
+    if not isinstance(operation, LanceOperation.Append) or staged.base.files_at != newer.files_at:
         return None
     if not staged.base.dataset.schema.equals(newer.dataset.schema, check_metadata=True):
         return None
@@ -176,31 +181,46 @@ def _stage_overwrite(tables: Tables, base: Handle, rows: pa.Table) -> Staged:
     return Staged(base, transaction, len(rows), True, _new_files(base, fresh, []))
 
 
-def _stage_change(
-    tables: Tables, base: Handle, upserts: pa.Table | None, deletes: pa.Array | None
+def _stage_adoption(
+    tables: Tables, base: Handle, fragments: Sequence[ForeignFragment], *, replaces_all: bool
 ) -> Staged | None:
+    if not fragments and not replaces_all:
+        return None
+    taken = accepted(tables, base, fragments)
+    count = sum(part.rows for part in fragments)
+    if not replaces_all:
+        return _staged(base, LanceOperation.Append(taken), count, taken, [])
+    operation = LanceOperation.Overwrite(base.dataset.lance_schema, taken)
+    transaction = Transaction(base.version, operation)
+    return Staged(base, transaction, count, True, _new_files(base, taken, []))
+
+
+def _stage_change(tables: Tables, base: Handle, change: Change) -> Staged | None:
     schema = base.dataset.schema
     key = key_column(schema)
+    upserts, taken = change.upserts, accepted(tables, base, change.adopted)
+    taken_rows = sum(part.rows for part in change.adopted)
     fitted = conform(upserts, schema) if upserts is not None else schema.empty_table()
     _refuse_repeats(fitted[key], base)
-    if deletes is None and len(fitted) >= MERGE_CROSSOVER:
+    if change.deletes is None and not taken and len(fitted) >= MERGE_CROSSOVER:
         return _stage_merge(base, key, fitted)
-    gone = _keys(deletes, fitted[key].type)
+    gone = _keys(change.deletes, fitted[key].type)
     _refuse_both(fitted[key], gone, base)
     wanted = pa.concat_arrays([fitted[key].combine_chunks(), gone])
     hits = Reader(base).by_ids(wanted, [key], with_row_id=True, with_row_address=True)
-    if len(hits) == 0 and len(fitted) == 0:
+    if len(hits) == 0 and len(fitted) == 0 and not taken:
         return None
     with lance_errors(f"staging a change of {base}"):
         updated, emptied = _delete_addresses(base, hits[ROW_ADDRESS].to_pylist())
-        if len(fitted) == 0:
+        if len(fitted) == 0 and not taken:
             deletion = LanceOperation.Delete(updated, emptied, "rows chosen by address")
             return _staged(base, deletion, -len(hits), [], updated)
         kept_ids, ordered = _matched_first(hits, key, fitted)
-        fresh = _write(tables, base, ordered)
+        fresh = _write(tables, base, ordered) if len(ordered) else []
         _keep_row_ids(fresh, kept_ids)
-    operation = _update(base, emptied, updated, fresh)
-    return _staged(base, operation, len(fitted) - len(hits), fresh, updated)
+    operation = _update(base, emptied, updated, [*fresh, *taken])
+    added = len(fitted) + taken_rows - len(hits)
+    return _staged(base, operation, added, [*fresh, *taken], updated)
 
 
 def _stage_merge(base: Handle, key: str, rows: pa.Table) -> Staged:

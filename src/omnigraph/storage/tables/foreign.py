@@ -1,0 +1,140 @@
+"""Fragments that other processes write: where they may write, and what makes them acceptable.
+
+A bulk job's tasks write data files straight into a dataset's folder and hand back small
+descriptions. Until a commit names them these files are invisible; if the job dies they are
+collected by age. Nothing here commits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from lance.fragment import FragmentMetadata, write_fragments
+
+from omnigraph.errors import BadRequestError, ConflictError, StorageError
+from omnigraph.storage import layout
+from omnigraph.storage.tables.failures import lance_errors
+from omnigraph.storage.tables.handle import Handle, Tables
+
+Rows: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentTarget:
+    """All a task needs to write fragments of one table; it can be pickled."""
+
+    home: str
+    """Where the table's files lie, relative to the graph."""
+    uri: str
+    schema: pa.Schema
+    max_rows_per_file: int
+    storage_options: dict[str, str] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignFragment:
+    """One written fragment, described; it can be pickled and is a few hundred bytes."""
+
+    home: str
+    rows: int
+    metadata: str
+    """What Lance knows of it, as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Take in fragments written elsewhere; their keys are new, or everything is replaced."""
+
+    fragments: tuple[ForeignFragment, ...]
+    replaces_all: bool = False
+
+
+def fragment_target(tables: Tables, base: Handle) -> FragmentTarget:
+    """Return where fragments of a table are to be written."""
+    return FragmentTarget(
+        base.files_at,
+        tables.objects.root.join(base.files_at),
+        base.dataset.schema,
+        tables.max_rows_per_file,
+        tables.storage_options,
+    )
+
+
+def write_foreign(target: FragmentTarget, rows: Rows) -> list[ForeignFragment]:
+    """Write rows as fragments of the target table; nobody sees them before a commit.
+
+    Meant for tasks in any process. The rows must have the target's columns; a reader is
+    streamed, so its rows need not fit into memory.
+    """
+    if not rows.schema.equals(target.schema, check_metadata=False):
+        raise BadRequestError(
+            f"the rows do not have the columns of {target.home}",
+            hint=f"the table has {target.schema.names}, with exactly its types",
+        )
+    if isinstance(rows, pa.RecordBatch):
+        rows = pa.Table.from_batches([rows])
+    with lance_errors(f"writing fragments of {target.home}"):
+        written = write_fragments(
+            rows,
+            target.uri,
+            mode="append",
+            max_rows_per_file=target.max_rows_per_file,
+            storage_options=target.storage_options,
+        )
+    return [
+        ForeignFragment(target.home, part.physical_rows, json.dumps(part.to_json()))
+        for part in written
+        if part.physical_rows
+    ]
+
+
+def accepted(
+    tables: Tables, base: Handle, fragments: Sequence[ForeignFragment]
+) -> list[FragmentMetadata]:
+    """Return the fragments in Lance's form, having checked that they belong here and are whole.
+
+    Raises:
+        ConflictError: the table was replaced, or its columns changed, since they were written.
+        StorageError: a file is missing or not as long as it was written.
+    """
+    strangers = {part.home for part in fragments} - {base.files_at}
+    if strangers:
+        raise ConflictError(
+            f"fragments were written for {', '.join(sorted(strangers))}, not for {base.files_at}",
+            hint="the table was replaced meanwhile; run the load again",
+        )
+    parsed = [FragmentMetadata.from_json(part.metadata) for part in fragments]
+    files = [file for part in parsed for file in part.files]
+    if len({file.path for file in files}) != len(files):
+        raise BadRequestError(f"a fragment of {base.location} is given twice")
+    columns = [_ids_below([column]) for column in base.dataset.lance_schema.fields()]
+    for part in parsed:
+        covered = {number for file in part.files for number in file.fields}
+        whole = all(covered & ids for ids in columns) and covered <= set().union(*columns)
+        if not whole or part.deletion_file is not None:
+            raise ConflictError(
+                f"a fragment does not have the columns of {base}",
+                hint="the columns changed meanwhile; run the load again",
+            )
+    _require_whole(tables, base, ((file.path, file.file_size_bytes) for file in files))
+    return parsed
+
+
+def _ids_below(columns: Sequence[Any]) -> set[int]:
+    """Return the ids of columns and of everything nested in them; files name only the leaves."""
+    ids = {column.id() for column in columns}
+    return ids.union(*(_ids_below(column.children()) for column in columns))
+
+
+def _require_whole(tables: Tables, base: Handle, files: Iterable[tuple[str, int | None]]) -> None:
+    names = {f"{base.files_at}/{layout.DATA_DIR}/{path}": size for path, size in files}
+    found = tables.objects.together(*(partial(tables.objects.info, name) for name in names))
+    for (name, size), info in zip(names.items(), found, strict=True):
+        if info is None or (size and info.size != size):
+            state = "missing" if info is None else f"{info.size} bytes long instead of {size}"
+            raise StorageError(f"'{name}' is {state}", hint="run the load again")
