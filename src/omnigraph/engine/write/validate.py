@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.compiler.catalog.model import Catalog, Check, EdgeType, NodeType, Range
-from omnigraph.compiler.query.ast import CompareOp
-from omnigraph.compiler.types import INTEGERS, PropType, Scalar
-from omnigraph.engine.image.arrays import one_array
+from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.compiler.types import INTEGERS, Scalar
+from omnigraph.engine.image.arrays import Ints, one_array
 from omnigraph.engine.image.columns import dense_ranks
-from omnigraph.engine.read.compare import compare_value, mask_of
+from omnigraph.engine.read.compare import mask_of
 from omnigraph.engine.write.change_set import ID, ChangeSet
-from omnigraph.engine.write.violations import Rule, Violation, Violations
+from omnigraph.engine.write.values import broken_values
+from omnigraph.engine.write.violations import Broken, Rule, Violation, Violations
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.predicate import is_in
 
@@ -43,17 +43,31 @@ def validate(changes: ChangeSet, snapshot: Snapshot, catalog: Catalog) -> None:
 def find_violations(
     changes: ChangeSet, snapshot: Snapshot, catalog: Catalog
 ) -> Iterator[Violation]:
-    """Yield every rule these changes break, table by table."""
+    """Yield every rule these changes break, table by table, row by row."""
+    for broken in find_broken(changes, snapshot, catalog):
+        yield from broken
+
+
+def find_broken(
+    changes: ChangeSet, snapshot: Snapshot, catalog: Catalog, *, values_are_checked: bool = False
+) -> Iterator[Broken]:
+    """Yield every rule these changes break, table by table.
+
+    With `values_are_checked` the rules a row can break by itself are left out; the rows then need
+    no other columns than `key_columns`.
+    """
     for node in catalog.nodes.values():
         rows = changes.upserts(node.table_key)
         if rows is not None:
-            yield from _values(node, rows)
+            if not values_are_checked:
+                yield from broken_values(node, rows)
             yield from _already_there(node, rows, changes, snapshot)
             yield from _uniqueness(node, rows, changes, snapshot)
     for edge in catalog.edges.values():
         rows = changes.upserts(edge.table_key)
         if rows is not None:
-            yield from _values(edge, rows)
+            if not values_are_checked:
+                yield from broken_values(edge, rows)
             yield from _already_there(edge, rows, changes, snapshot)
             yield from _endpoints(edge, rows, changes, snapshot)
             yield from _uniqueness(edge, rows, changes, snapshot)
@@ -61,96 +75,15 @@ def find_violations(
         yield from _left_dangling(edge, changes, snapshot)
 
 
-# Rules of one row
-
-
-def _values(kind: NodeType | EdgeType, rows: pa.Table) -> Iterator[Violation]:
-    for name, prop in kind.properties.items():
-        if not prop.type.nullable and rows[name].null_count:
-            yield from _required(kind.name, name, rows)
-        if prop.type.enum_values is not None:
-            yield from _enum(kind.name, name, prop.type, rows)
-        if prop.type.scalar in (Scalar.F32, Scalar.F64, Scalar.VECTOR):
-            yield from _finite(kind.name, name, prop.type, rows)
-    if isinstance(kind, NodeType):
-        for limit in kind.ranges:
-            yield from _range(kind.name, limit, rows)
-        for check in kind.checks:
-            yield from _check(kind.name, check, rows)
-
-
-def _required(type_name: str, prop: str, rows: pa.Table) -> Iterator[Violation]:
-    for at in np.flatnonzero(mask_of(pc.is_null(one_array(rows[prop])))):
-        text = f"{type_name}.{prop}: null in a required property"
-        yield _violation(Rule.REQUIRED, type_name, prop, rows, int(at), None, text)
-
-
-def _enum(type_name: str, prop: str, kind: PropType, rows: pa.Table) -> Iterator[Violation]:
-    allowed = pa.array(kind.enum_values, pa.string())
-    values = one_array(rows[prop])
-    bad = mask_of(pc.and_(pc.is_valid(values), pc.invert(pc.is_in(values, value_set=allowed))))
-    expected = ", ".join(kind.enum_values or ())
-    for at in np.flatnonzero(bad):
-        value = values[int(at)].as_py()
-        text = f"invalid enum value '{value}' for {type_name}.{prop} (expected: {expected})"
-        yield _violation(Rule.ENUM, type_name, prop, rows, int(at), value, text)
-
-
-def _finite(type_name: str, prop: str, kind: PropType, rows: pa.Table) -> Iterator[Violation]:
-    values = one_array(rows[prop])
-    if kind.scalar is Scalar.VECTOR or kind.is_list:
-        flat = values.flatten()
-        if not len(flat) or pc.all(pc.is_finite(flat)).as_py() is not False:
-            return
-        bad = np.asarray([_has_odd(one) for one in values.to_pylist()])
-    else:
-        bad = mask_of(pc.invert(pc.is_finite(values)))
-    for at in np.flatnonzero(bad):
-        text = f"{type_name}.{prop}: not a finite number"
-        yield _violation(Rule.TYPE, type_name, prop, rows, int(at), None, text)
-
-
-def _has_odd(values: Sequence[float | None] | None) -> bool:
-    return values is not None and any(v is not None and not np.isfinite(v) for v in values)
-
-
-def _range(type_name: str, limit: Range, rows: pa.Table) -> Iterator[Violation]:
-    values = one_array(rows[limit.prop])
-    sides = (
-        (limit.min, CompareOp.LT, "< min"),
-        (limit.max, CompareOp.GT, "> max"),
-    )
-    for bound, outside, words in sides:
-        if bound is None:
-            continue
-        for at in np.flatnonzero(compare_value(values, outside, bound)):
-            value = values[int(at)].as_py()
-            text = f"@range violation on {type_name}.{limit.prop}: value {value} {words} {bound}"
-            yield _violation(Rule.RANGE, type_name, limit.prop, rows, int(at), value, text)
-
-
-def _check(type_name: str, check: Check, rows: pa.Table) -> Iterator[Violation]:
-    values = one_array(rows[check.prop])
-    plain = values.flatten() if pa.types.is_list(values.type) else values
-    owners = (
-        pc.list_parent_indices(values).to_numpy() if plain is not values else np.arange(len(values))
-    )
-    matches = pc.match_substring_regex(plain, check.pattern)
-    for at in np.flatnonzero(mask_of(pc.invert(matches))):
-        value = plain[int(at)].as_py()
-        text = (
-            f"@check violation on {type_name}.{check.prop}: "
-            f"value '{value}' does not match pattern '{check.pattern}'"
-        )
-        yield _violation(Rule.CHECK, type_name, check.prop, rows, int(owners[at]), value, text)
-
-
-# Rules across rows
+def key_columns(kind: NodeType | EdgeType) -> list[str]:
+    """Return the columns by which rows of a type can be in each other's way."""
+    ends = ["src", "dst"] if isinstance(kind, EdgeType) else []
+    return list(dict.fromkeys([ID, *ends, *(name for group in kind.unique for name in group)]))
 
 
 def _already_there(
     kind: NodeType | EdgeType, rows: pa.Table, changes: ChangeSet, snapshot: Snapshot
-) -> Iterator[Violation]:
+) -> Iterator[Broken]:
     """A row that must be new has the id of a committed one."""
     if (
         not changes.tables[kind.table_key].must_be_new
@@ -159,40 +92,60 @@ def _already_there(
         return
     ids = one_array(rows[ID])
     taken = one_array(snapshot.open(kind.table_key).by_ids(ids, [ID])[ID])
-    if not len(taken):
-        return
-    for at in np.flatnonzero(mask_of(pc.is_in(ids, value_set=taken))):
-        text = f"{kind.name} '{ids[int(at)].as_py()}' exists already"
-        yield _violation(Rule.KEY, kind.name, ID, rows, int(at), ids[int(at)].as_py(), text)
+    at = np.flatnonzero(mask_of(pc.is_in(ids, value_set=taken.cast(ids.type))))
+    if len(at):
+        yield Broken(
+            Rule.KEY,
+            kind.table_key,
+            at,
+            lambda number: already_there(kind.name, ids[int(at[number])].as_py()),
+        )
+
+
+def already_there(type_name: str, row_id: str) -> Violation:
+    """Return what to say of a row that must be new and is not."""
+    text = f"{type_name} '{row_id}' exists already"
+    return Violation(Rule.KEY, type_name, text, ID, row_id, row_id)
 
 
 def _uniqueness(
     kind: NodeType | EdgeType, rows: pa.Table, changes: ChangeSet, snapshot: Snapshot
-) -> Iterator[Violation]:
+) -> Iterator[Broken]:
     for columns in kind.unique:
-        whole = rows.filter(_all_valid(rows, columns))
-        yield from _repeated(kind.name, columns, whole)
-        yield from _taken(kind, columns, whole, changes, snapshot)
+        valid = _all_valid(rows, columns)
+        at = np.flatnonzero(mask_of(one_array(valid)))
+        whole = rows if len(at) == len(rows) else rows.filter(valid)
+        yield from _repeated(kind, columns, whole, at)
+        yield from _taken(kind, columns, whole, at, changes, snapshot)
 
 
-def _repeated(type_name: str, columns: tuple[str, ...], rows: pa.Table) -> Iterator[Violation]:
+def _repeated(
+    kind: NodeType | EdgeType, columns: tuple[str, ...], rows: pa.Table, at: Ints
+) -> Iterator[Broken]:
     """Two of the new rows agree."""
     if len(columns) == 1 and _are_distinct(rows[columns[0]]):
         return
     codes = _tuple_codes([rows], columns)
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    for at in np.flatnonzero(first[inverse] != np.arange(len(codes))):
-        other = rows[ID][int(first[inverse[at]])].as_py()
-        yield _unique_violation(type_name, columns, rows, int(at), other)
+    again = np.flatnonzero(first[inverse] != np.arange(len(codes)))
+
+    def tell(number: int) -> Violation:
+        row = int(again[number])
+        other = rows[ID][int(first[inverse[row]])].as_py()
+        return _not_unique(kind.name, columns, rows, row, other)
+
+    if len(again):
+        yield Broken(Rule.UNIQUE, kind.table_key, at[again], tell)
 
 
 def _taken(
     kind: NodeType | EdgeType,
     columns: tuple[str, ...],
     rows: pa.Table,
+    at: Ints,
     changes: ChangeSet,
     snapshot: Snapshot,
-) -> Iterator[Violation]:
+) -> Iterator[Broken]:
     """A new row agrees with a committed one that stays."""
     if not len(rows) or changes.replaces(kind.table_key):
         return
@@ -207,10 +160,16 @@ def _taken(
     codes = _tuple_codes([rows, committed], columns)
     mine, theirs = codes[: len(rows)], codes[len(rows) :]
     order = np.argsort(theirs, kind="stable")
-    at = np.minimum(np.searchsorted(theirs[order], mine), len(theirs) - 1)
-    for row in np.flatnonzero(theirs[order][at] == mine):
-        other = committed[ID][int(order[at[row]])].as_py()
-        yield _unique_violation(kind.name, columns, rows, int(row), other)
+    found = np.minimum(np.searchsorted(theirs[order], mine), len(theirs) - 1)
+    same = np.flatnonzero(theirs[order][found] == mine)
+
+    def tell(number: int) -> Violation:
+        row = int(same[number])
+        other = committed[ID][int(order[found[row]])].as_py()
+        return _not_unique(kind.name, columns, rows, row, other)
+
+    if len(same):
+        yield Broken(Rule.UNIQUE, kind.table_key, at[same], tell)
 
 
 def _candidates(
@@ -234,28 +193,49 @@ def _is_exact(kind: NodeType | EdgeType, column: str) -> bool:
     return prop is None or (prop.type.scalar in exact and not prop.type.is_list)
 
 
-def _unique_violation(
+def _not_unique(
     type_name: str, columns: tuple[str, ...], rows: pa.Table, at: int, other: str
 ) -> Violation:
-    shown = columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
     values = [rows[name][at].as_py() for name in columns]
+    return not_unique(type_name, columns, values, rows[ID][at].as_py(), other)
+
+
+def not_unique(
+    type_name: str, columns: Sequence[str], values: Sequence[Any], row_id: str, other: str
+) -> Violation:
+    """Return what to say of a row with the values of another one."""
+    shown = columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
     value = values[0] if len(values) == 1 else tuple(values)
     text = f"@unique violation on {type_name}.{shown}: {value!r} is also the value of '{other}'"
-    return _violation(Rule.UNIQUE, type_name, shown, rows, at, value, text)
+    return Violation(Rule.UNIQUE, type_name, text, shown, row_id, value)
 
 
 def _endpoints(
     edge: EdgeType, rows: pa.Table, changes: ChangeSet, snapshot: Snapshot
-) -> Iterator[Violation]:
+) -> Iterator[Broken]:
     for end, node in (("src", edge.from_type), ("dst", edge.to_type)):
         wanted = one_array(rows[end])
-        missing = _missing(f"node:{node}", pc.unique(wanted), changes, snapshot)
-        if not len(missing):
-            continue
-        for at in np.flatnonzero(mask_of(pc.is_in(wanted, value_set=missing))):
-            value = wanted[int(at)].as_py()
-            text = f"{edge.name}: {end} '{value}' not found in {node}"
-            yield _violation(Rule.ENDPOINT, edge.name, end, rows, int(at), value, text)
+        missing = _missing(f"node:{node}", wanted, changes, snapshot)
+        if len(missing):
+            yield _broken_ends(edge, end, node, rows, wanted, missing)
+
+
+def _broken_ends(
+    edge: EdgeType, end: str, node: str, rows: pa.Table, wanted: pa.Array, missing: pa.Array
+) -> Broken:
+    at = np.flatnonzero(mask_of(pc.is_in(wanted, value_set=missing)))
+
+    def tell(number: int) -> Violation:
+        row = int(at[number])
+        return no_such_end(edge.name, end, node, rows[ID][row].as_py(), wanted[row].as_py())
+
+    return Broken(Rule.ENDPOINT, edge.table_key, at, tell)
+
+
+def no_such_end(edge: str, end: str, node: str, row_id: str, value: str) -> Violation:
+    """Return what to say of an edge without its node."""
+    text = f"{edge}: {end} '{value}' not found in {node}"
+    return Violation(Rule.ENDPOINT, edge, text, end, row_id, value)
 
 
 def _missing(key: str, wanted: pa.Array, changes: ChangeSet, snapshot: Snapshot) -> pa.Array:
@@ -263,6 +243,7 @@ def _missing(key: str, wanted: pa.Array, changes: ChangeSet, snapshot: Snapshot)
     change = changes.tables.get(key)
     if change is not None and change.upserts is not None:
         wanted = _minus(wanted, one_array(change.upserts[ID]))
+    wanted = pc.unique(wanted)
     if not len(wanted) or not snapshot.table(key).row_count or changes.replaces(key):
         return wanted
     gone = wanted.slice(0, 0)
@@ -277,7 +258,7 @@ def _minus(values: pa.Array, others: pa.Array) -> pa.Array:
     return values.filter(pc.invert(pc.is_in(values, value_set=others)))
 
 
-def _cardinality(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> Iterator[Violation]:
+def _cardinality(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> Iterator[Broken]:
     """Count the edges of every source whose edges change; a source without edges is fine."""
     change = changes.tables.get(edge.table_key)
     low, high = edge.cardinality.min, edge.cardinality.max
@@ -294,17 +275,34 @@ def _cardinality(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> Iter
     sources = [one_array(found.filter(pc.invert(gone))["src"])]
     if change.upserts is not None:
         sources.append(one_array(change.upserts["src"]))
-    counts = _counts(pa.concat_arrays(sources), one_array(found["src"]))
+    counts = _counts(_joined(sources), one_array(found["src"]))
     wrong = counts.filter(pc.is_in(counts["source"], value_set=touched))
     wrong = wrong.filter(_outside(wrong["edges"], low, high)).sort_by("source")
-    for source, number in zip(
-        *(wrong[name].to_pylist() for name in wrong.schema.names), strict=True
-    ):
-        bound = f"max {high}" if high is not None and number > high else f"min {low}"
-        text = (
-            f"@card violation on edge {edge.name}: source '{source}' has {number} edges ({bound})"
-        )
-        yield Violation(Rule.CARDINALITY, edge.name, text, "src", None, source)
+    if not len(wrong):
+        return
+    at = _first_edges(change.upserts, one_array(wrong["source"]))
+
+    def tell(number: int) -> Violation:
+        row = wrong.slice(number, 1).to_pylist()[0]
+        return wrong_count(edge, row["source"], row["edges"])
+
+    yield Broken(Rule.CARDINALITY, edge.table_key, at, tell)
+
+
+def _first_edges(rows: pa.Table | None, sources: pa.Array) -> Ints:
+    """Return the position of the first new edge of every source, -1 where there is none."""
+    if rows is None:
+        return np.full(len(sources), -1)
+    found = pc.index_in(sources, value_set=one_array(rows["src"]))
+    return np.asarray(pc.fill_null(found, -1)).astype(np.int64)
+
+
+def wrong_count(edge: EdgeType, source: str, number: int) -> Violation:
+    """Return what to say of a source with too many or too few edges."""
+    low, high = edge.cardinality.min, edge.cardinality.max
+    bound = f"max {high}" if high is not None and number > high else f"min {low}"
+    text = f"@card violation on edge {edge.name}: source '{source}' has {number} edges ({bound})"
+    return Violation(Rule.CARDINALITY, edge.name, text, "src", None, source)
 
 
 def _counts(sources: pa.Array, before: pa.Array) -> pa.Table:
@@ -312,7 +310,7 @@ def _counts(sources: pa.Array, before: pa.Array) -> pa.Table:
     counted = pc.value_counts(sources)
     lost = _minus(pc.unique(before), counted.field("values"))
     numbers = pa.concat_arrays([counted.field("counts"), pa.array([0] * len(lost), pa.int64())])
-    return pa.table({"source": pa.concat_arrays([counted.field("values"), lost]), "edges": numbers})
+    return pa.table({"source": _joined([counted.field("values"), lost]), "edges": numbers})
 
 
 def _outside(numbers: pa.ChunkedArray, low: int, high: int | None) -> pa.ChunkedArray:
@@ -340,10 +338,10 @@ def _touched_sources(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> 
     removed = changes.removed(edge.table_key)
     if len(removed) and not (change.inserts_new or change.replaces):
         parts.append(one_array(snapshot.open(edge.table_key).by_ids(removed, ["src"])["src"]))
-    return pc.unique(pa.concat_arrays(parts)) if parts else pa.array([], pa.string())
+    return pc.unique(_joined(parts)) if parts else pa.array([], pa.string())
 
 
-def _left_dangling(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> Iterator[Violation]:
+def _left_dangling(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> Iterator[Broken]:
     """An edge that stays must not lose an end to a deleted node."""
     for end, node in (("src", edge.from_type), ("dst", edge.to_type)):
         change = changes.tables.get(f"node:{node}")
@@ -356,16 +354,12 @@ def _left_dangling(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> It
         for part in _chunks(change.deletes):
             rows = reader.scan([ID, end], is_in(end, part))
             gone = pc.is_in(rows[ID], value_set=changes.removed(edge.table_key))
-            rows = rows.filter(pc.invert(gone))
-            for at in range(len(rows)):
-                value = rows[end][at].as_py()
-                text = f"{edge.name}: {end} '{value}' is deleted, but an edge to it remains"
-                yield _violation(Rule.ENDPOINT, edge.name, end, rows, at, value, text)
+            yield from _left(edge, end, rows.filter(pc.invert(gone)), "deleted")
 
 
 def _left_by_replacement(
     edge: EdgeType, end: str, node: str, changes: ChangeSet, snapshot: Snapshot
-) -> Iterator[Violation]:
+) -> Iterator[Broken]:
     """An edge that stays must find its end among the rows that replace the nodes."""
     if changes.replaces(edge.table_key) or not snapshot.table(edge.table_key).row_count:
         return
@@ -373,10 +367,23 @@ def _left_by_replacement(
     rows = rows.filter(pc.invert(pc.is_in(rows[ID], value_set=changes.removed(edge.table_key))))
     new = changes.upserts(f"node:{node}")
     known = pa.array([], pa.string()) if new is None else one_array(new[ID])
-    for at in np.flatnonzero(~mask_of(pc.is_in(one_array(rows[end]), value_set=known))):
-        value = rows[end][int(at)].as_py()
-        text = f"{edge.name}: {end} '{value}' is replaced away, but an edge to it remains"
-        yield _violation(Rule.ENDPOINT, edge.name, end, rows, int(at), value, text)
+    lost = rows.filter(pc.invert(pc.is_in(one_array(rows[end]), value_set=known)))
+    yield from _left(edge, end, lost, "replaced away")
+
+
+def _left(edge: EdgeType, end: str, rows: pa.Table, how: str) -> Iterator[Broken]:
+    def tell(number: int) -> Violation:
+        row = rows.slice(number, 1).to_pylist()[0]
+        return left_alone(edge.name, end, row[ID], row[end], how)
+
+    if len(rows):
+        yield Broken(Rule.ENDPOINT, edge.table_key, np.full(len(rows), -1), tell)
+
+
+def left_alone(edge: str, end: str, row_id: str, value: str, how: str) -> Violation:
+    """Return what to say of a committed edge whose node goes away."""
+    text = f"{edge}: {end} '{value}' is {how}, but an edge to it remains"
+    return Violation(Rule.ENDPOINT, edge, text, end, row_id, value)
 
 
 # Pieces
@@ -391,13 +398,20 @@ def _are_distinct(values: pa.ChunkedArray) -> bool:
 
 def _tuple_codes(tables: list[pa.Table], columns: tuple[str, ...]) -> Any:  # noqa: ANN401 - int array
     """Return one integer per row over all tables; equal for equal value tuples."""
-    whole = pa.concat_tables([table.select(list(columns)) for table in tables])
+    parts = [table.select(list(columns)) for table in tables]
+    whole = pa.concat_tables(parts, promote_options="permissive")
     codes = np.zeros(len(whole), np.int64)
     for name in columns:
         fresh = dense_ranks(one_array(whole[name]))
         width = int(fresh.max()) + 1 if len(fresh) else 1
         _, codes = np.unique(codes * width + fresh, return_inverse=True)
     return codes
+
+
+def _joined(parts: list[pa.Array]) -> pa.Array:
+    """Return text in one piece; a bulk load brings more than 32-bit offsets can count."""
+    large = any(pa.types.is_large_string(part.type) for part in parts)
+    return pa.concat_arrays([part.cast(pa.large_string()) if large else part for part in parts])
 
 
 def _all_valid(rows: pa.Table, columns: tuple[str, ...]) -> pa.ChunkedArray:
@@ -410,9 +424,3 @@ def _all_valid(rows: pa.Table, columns: tuple[str, ...]) -> pa.ChunkedArray:
 def _chunks(values: pa.Array) -> Iterator[list[Any]]:
     for start in range(0, len(values), _KEYS_AT_ONCE):
         yield list(values.slice(start, _KEYS_AT_ONCE).to_pylist())
-
-
-def _violation(
-    rule: Rule, type_name: str, prop: str, rows: pa.Table, at: int, value: object, text: str
-) -> Violation:
-    return Violation(rule, type_name, text, prop, rows[ID][at].as_py(), value)

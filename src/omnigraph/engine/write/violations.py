@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from omnigraph.engine.image.arrays import Ints
 from omnigraph.errors import IntegrityError
 
 MAX_REPORTED = 100
@@ -43,11 +44,32 @@ class Violation:
         return f"{self.place}: {self.message}" if self.place else self.message
 
 
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """One rule that rows of one table break, before anybody asks to be told of each.
+
+    A million bad rows are an array of numbers; only those that are shown become words.
+    """
+
+    rule: Rule
+    table_key: str
+    rows: Ints
+    """Which new row breaks it each time, by position; -1 where none of them is to blame."""
+    tell: Callable[[int], Violation]
+    """Gives the violation of `rows[i]` for `i`."""
+
+    def __iter__(self) -> Iterator[Violation]:
+        return map(self.tell, range(len(self.rows)))
+
+
 class ConstraintError(IntegrityError):
-    """Data breaks rules of the schema; nothing was written. `violations` holds the first 100."""
+    """Data breaks rules of the schema; nothing was written.
+
+    `violations` holds the first of them (100 unless more were asked for), `total` counts all.
+    """
 
     def __init__(self, violations: Sequence[Violation], total: int | None = None) -> None:
-        self.violations = tuple(violations[:MAX_REPORTED])
+        self.violations = tuple(violations)
         self.total = total if total is not None else len(violations)
         more = self.total - 1
         text = str(self.violations[0]) + (f" (and {more} more)" if more else "")
@@ -55,16 +77,22 @@ class ConstraintError(IntegrityError):
 
 
 class Violations:
-    """Collects broken rules, keeping the first 100 and counting all."""
+    """Collects broken rules, keeping the first ones and counting all."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = MAX_REPORTED) -> None:
+        self.limit = limit
         self.items: list[Violation] = []
         self.total = 0
+
+    @property
+    def room(self) -> int:
+        """How many more will be kept."""
+        return max(self.limit - len(self.items), 0)
 
     def add(self, violation: Violation) -> None:
         """Keep a violation."""
         self.total += 1
-        if len(self.items) < MAX_REPORTED:
+        if len(self.items) < self.limit:
             self.items.append(violation)
 
     def extend(self, violations: Iterable[Violation]) -> None:
