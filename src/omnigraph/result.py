@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 import pyarrow as pa
@@ -23,30 +23,63 @@ if TYPE_CHECKING:
 
 MAX_SAFE_INTEGER = 2**53 - 1
 _HTML_ROWS = 50
+_DATE64 = pa.date64()
+_MOMENT = pa.timestamp("ms", "UTC")
 
 
-@dataclass(frozen=True)
 class QueryResult:
     """Rows of a read query, in order.
 
     Iterating yields rows as dicts; `len` is the number of rows.
     """
 
-    table: pa.Table
-    query_name: str = ""
-    branch: str | None = None
-    commit_id: str | None = None
+    def __init__(
+        self,
+        table: pa.Table,
+        query_name: str = "",
+        branch: str | None = None,
+        commit_id: str | None = None,
+    ) -> None:
+        self.query_name, self.branch, self.commit_id = query_name, branch, commit_id
+        self._names, self._columns = tuple(table.column_names), tuple(table.columns)
+        self._table: pa.Table | None = table
+
+    @classmethod
+    def of_columns(
+        cls,
+        names: Sequence[str],
+        columns: Sequence[pa.Array],
+        query_name: str = "",
+        branch: str | None = None,
+        commit_id: str | None = None,
+    ) -> Self:
+        """Return a result of whole columns; the table is made when somebody asks for it."""
+        made = cls.__new__(cls)
+        made.query_name, made.branch, made.commit_id = query_name, branch, commit_id
+        made._names, made._columns, made._table = tuple(names), tuple(columns), None
+        return made
+
+    @property
+    def table(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        if self._table is None:
+            self._table = pa.Table.from_arrays(list(self._columns), names=list(self._names))
+        return self._table
 
     def __len__(self) -> int:
-        return int(self.table.num_rows)
+        return len(self._columns[0])
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.to_dicts())
 
+    def __repr__(self) -> str:
+        named = f"{self.query_name!r}, " if self.query_name else ""
+        return f"QueryResult({named}{len(self)} rows, columns {', '.join(self._names)})"
+
     @property
     def columns(self) -> list[str]:
         """Column names, in the order of `return`."""
-        return list(self.table.column_names)
+        return list(self._names)
 
     def to_arrow(self) -> pa.Table:
         """Return the rows as an Arrow table."""
@@ -77,8 +110,11 @@ class QueryResult:
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return the rows as dicts of Python values."""
-        rows: list[dict[str, Any]] = _with_moments(self.table).to_pylist()
-        return rows
+        columns = [
+            (_moment_values(column) if _has_moments(column.type) else column).to_pylist()
+            for column in self._columns
+        ]
+        return [dict(zip(self._names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def to_json_rows(self, *, js_safe: bool = False) -> list[dict[str, Any]]:
         """Return the rows as JSON-ready dicts.
@@ -86,9 +122,8 @@ class QueryResult:
         Args:
             js_safe: write integers beyond ±(2^53 - 1) as decimal strings.
         """
-        names = self.table.column_names
         columns = [_json_values(column, js_safe=js_safe) for column in self.table.columns]
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        return [dict(zip(self._names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def to_json(self, *, js_safe: bool = False) -> str:
         """Return the rows as a JSON array of objects."""
@@ -118,19 +153,28 @@ def _cell(value: object) -> str:
 def _with_moments(table: pa.Table) -> pa.Table:
     """Return the table with datetimes as UTC timestamps: Arrow's date64 forgets the time of day."""
     for at, field in enumerate(table.schema):
-        if pa.types.is_date64(field.type):
-            table = table.set_column(at, field.name, _moments(table.column(at)))
-        elif pa.types.is_list(field.type) and pa.types.is_date64(field.type.value_type):
-            column = table.column(at).combine_chunks()
-            items = _moments(pa.chunked_array([column.values])).combine_chunks()
-            listed = pa.ListArray.from_arrays(column.offsets, items, mask=column.is_null())
-            table = table.set_column(at, field.name, listed)
+        if _has_moments(field.type):
+            table = table.set_column(at, field.name, _moment_values(table.column(at)))
     return table
 
 
+def _has_moments(kind: pa.DataType) -> bool:
+    return bool(kind == _DATE64 or (pa.types.is_list(kind) and kind.value_type == _DATE64))
+
+
+def _moment_values(column: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of datetimes, or of lists of them, as UTC timestamps."""
+    whole = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+    if whole.type == _DATE64:
+        return _moments(whole)
+    lists = whole.combine_chunks()
+    items = _moments(pa.chunked_array([lists.values])).combine_chunks()
+    return pa.chunked_array([pa.ListArray.from_arrays(lists.offsets, items, mask=lists.is_null())])
+
+
 def _moments(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    chunks = [chunk.view(pa.int64()).cast(pa.timestamp("ms", "UTC")) for chunk in column.chunks]
-    return pa.chunked_array(chunks, pa.timestamp("ms", "UTC"))
+    chunks = [chunk.view(pa.int64()).cast(_MOMENT) for chunk in column.chunks]
+    return pa.chunked_array(chunks, _MOMENT)
 
 
 def _json_values(column: pa.ChunkedArray, *, js_safe: bool) -> list[Any]:

@@ -42,7 +42,7 @@ class Question:
 
     def answered(self, images: Images, ir: Any = None) -> list[Row]:
         """Return what the engine says."""
-        return plain_rows(run_read(ir or self.ir, images, self.bound))
+        return plain_rows(run_read(ir or self.ir, images, self.bound).to_table())
 
 
 def plain_rows(table: pa.Table) -> list[Row]:

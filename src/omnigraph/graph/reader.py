@@ -65,10 +65,12 @@ class GraphReader:
         budget = Budget(limits or self._options.limits, self._options.clock)
         ir = self.plans.plan(ir, snapshot, catalog)
         ir, bound = with_vectors(ir, bound, self._options.embedder, catalog)
-        table = run_read(ir, self._images_for(ir, bound, snapshot, catalog), bound, budget, trace)
+        found = run_read(ir, self._images_for(ir, bound, snapshot, catalog), bound, budget, trace)
         if self.cache.shrink():
             self._images = None  # it would keep alive what was just forgotten
-        return QueryResult(table, compiled.name, snapshot.branch, snapshot.commit_id)
+        return QueryResult.of_columns(
+            found.names, found.arrays, compiled.name, snapshot.branch, snapshot.commit_id
+        )
 
     def forget(self) -> None:
         """Let go of what was kept."""

@@ -64,7 +64,7 @@ class Fixture:
         text = body if body.lstrip().startswith("query") else f"query q() {{ {body} }}"
         compiled = compile_query(self.catalog, text)
         bound = compiled.bind(params, now_ms=1_700_000_000_000)
-        return run_read(compiled.ir, self.images(), bound, budget)
+        return run_read(compiled.ir, self.images(), bound, budget).to_table()
 
     def ask(self, body: str, /, **params: Any) -> list[Row]:
         return plain_rows(self.table(body, **params))

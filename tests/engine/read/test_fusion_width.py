@@ -35,7 +35,8 @@ def test_a_text_far_down_its_list_still_adds_to_its_score():
         "order { score desc } limit 3 }",
     )
     bound = compiled.bind({"v": [1.0, 0.0]}, now_ms=0)
-    rows = run_read(compiled.ir, MemoryImages(catalog, {"node:Doc": docs}), bound).to_pylist()
+    answer = run_read(compiled.ir, MemoryImages(catalog, {"node:Doc": docs}), bound)
+    rows = answer.to_table().to_pylist()
     # The three nearest are the three least relevant; both ranks count.
     expected = {
         f"d{COUNT - 1 - place:03}": 1 / (60 + place + 1) + 1 / (60 + COUNT - place)

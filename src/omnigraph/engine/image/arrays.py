@@ -15,6 +15,8 @@ Ints: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
+_GROUP = 32
+
 
 def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return a column in one piece."""
@@ -25,10 +27,19 @@ def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
-def distinct(values: Ints) -> Ints:
-    """Return each number once, ascending."""
+def distinct(values: Ints, width: int | None = None) -> Ints:
+    """Return each number once, ascending.
+
+    Args:
+        values: any numbers; from 0 to below `width`, if that is given.
+        width: how many numbers there could be; a table of that size is used while it is small.
+    """
     if len(values) <= 1:
         return values
+    if width is not None and width <= 64 * len(values):
+        seen = np.zeros(width, dtype=bool)
+        seen[values] = True
+        return np.flatnonzero(seen)
     ordered = np.sort(values)
     first = np.empty(len(ordered), dtype=bool)
     first[0] = True
@@ -42,6 +53,22 @@ def members(values: Ints, known: Ints) -> Mask:
         return np.zeros(len(values), dtype=bool)
     at = np.minimum(np.searchsorted(known, values), len(known) - 1)
     return np.asarray(known[at] == values)
+
+
+def at_least_kth(values: Floats, wanted: int) -> float:
+    """Return a number that at least `wanted` of the values reach, close to the best such.
+
+    The greatest of every group is looked at instead of every value: `wanted` groups whose
+    greatest reach a number hold `wanted` values that do. Exact for short arrays.
+    """
+    if len(values) <= wanted or wanted <= 0:
+        return -np.inf if wanted > 0 else np.inf
+    groups = len(values) // _GROUP
+    if groups > 4 * wanted:
+        # A group is a column: numbers far apart, so good neighbours do not hide each other.
+        tops = values[: groups * _GROUP].reshape(_GROUP, groups).max(axis=0)
+        values = np.concatenate([tops, values[groups * _GROUP :]])
+    return float(np.partition(values, len(values) - wanted)[len(values) - wanted])
 
 
 def renumbered(codes: Ints, width: int) -> tuple[Ints, Ints]:

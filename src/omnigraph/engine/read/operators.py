@@ -2,80 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
 import numpy as np
 
-from omnigraph.compiler.ir.ops import AntiJoin, Expand, Filter, NodeScan, Op
+from omnigraph.compiler.ir.ops import AntiJoin, Expand, Filter, NodeScan
 from omnigraph.compiler.query.ast import CompareOp
 from omnigraph.compiler.query.typed import Compare, Direction, Predicate, Prop
-from omnigraph.engine.image.arrays import Ints, Mask
+from omnigraph.engine.image.arrays import Ints, Mask, distinct, members
 from omnigraph.engine.image.ids import MISSING
 from omnigraph.engine.image.table import TableImage
 from omnigraph.engine.read.context import ReadContext
 from omnigraph.engine.read.evaluate import Constant, constant, holds
+from omnigraph.engine.read.prepare import Stage
 from omnigraph.engine.read.rows import Rows
 from omnigraph.engine.read.trace import Trace
 from omnigraph.engine.topology.adjacency import Adjacency
 from omnigraph.engine.topology.csr import distinct_pairs, walk
 
-_TAG = "~row"
-"""Names the outer row inside an anti-join; one more `~` per nesting level."""
 
-
-def run_ops(ops: Sequence[Op], rows: Rows, ctx: ReadContext) -> Rows:
-    """Run operators one after another; an empty intermediate result ends early."""
-    for op in ops:
-        rows = run_op(op, rows, ctx) if ctx.trace is None else _traced(op, rows, ctx, ctx.trace)
-        ctx.budget.check(type(op).__name__, rows.size)
+def run_stages(stages: Sequence[Stage], rows: Rows, ctx: ReadContext) -> Rows:
+    """Run operators one after another."""
+    for stage in stages:
+        if ctx.trace is None:
+            rows = run_stage(stage, rows, ctx)
+        else:
+            rows = _traced(stage, rows, ctx, ctx.trace)
+        ctx.budget.check(stage.name, rows.size)
     return rows
 
 
-def _traced(op: Op, rows: Rows, ctx: ReadContext, trace: Trace) -> Rows:
-    with trace.step(op) as step:
-        found = run_op(op, rows, ctx)
+def _traced(stage: Stage, rows: Rows, ctx: ReadContext, trace: Trace) -> Rows:
+    with trace.step(stage.op) as step:
+        found = run_stage(stage, rows, ctx)
         step.rows = found.size
     return found
 
 
-def variable_types(ops: Sequence[Op]) -> dict[str, tuple[str, bool]]:
-    """Return the table behind every variable operators bind: its name, and whether it is an edge.
-
-    What an anti-join binds stays inside it.
-    """
-    types: dict[str, tuple[str, bool]] = {}
-    for op in ops:
-        if isinstance(op, NodeScan):
-            types[op.var] = (op.type_name, False)
-        elif isinstance(op, Expand):
-            types[op.dst] = (op.dst_type, False)
-            if op.edge_var is not None:
-                types[op.edge_var] = (op.edge, True)
-    return types
-
-
-def run_op(op: Op, rows: Rows, ctx: ReadContext) -> Rows:
-    """Run one operator."""
+def run_stage(stage: Stage, rows: Rows, ctx: ReadContext) -> Rows:
+    """Run one operator; what it leaves is what is needed behind it."""
+    op = stage.op
     match op:
         case NodeScan():
-            return scan(op, rows, ctx)
+            found = scan(op, rows, ctx)
         case Expand():
-            return expand(op, rows, ctx)
+            if stage.into is None:
+                return expand(stage, op, rows, ctx)
+            found = rows.keep(leads_to(op, rows.at[op.src], rows.at[stage.into], ctx))
         case Filter():
-            return rows.keep(holds(op.predicate, rows, ctx))
+            found = rows.keep(holds(op.predicate, rows, ctx))
         case AntiJoin():
-            return anti_join(op, rows, ctx)
+            found = anti_join(stage, rows, ctx)
         case _:
             assert_never(op)
+    return _settled(stage, found, ctx)
+
+
+def _settled(stage: Stage, rows: Rows, ctx: ReadContext) -> Rows:
+    """Drop the variables nobody needs any more, and rows that became equal by that."""
+    dropped = rows.at.keys() - stage.keep
+    if not dropped:
+        return rows
+    rows = Rows(rows.size, {var: at for var, at in rows.at.items() if var in stage.keep})
+    return _merged(rows, ctx) if stage.once else rows
+
+
+def _merged(rows: Rows, ctx: ReadContext) -> Rows:
+    """Return each row once."""
+    if rows.size <= 1:
+        return rows
+    # A variable that is the same in every row tells none apart.
+    varied = [var for var, at in rows.at.items() if (at != at[0]).any()]
+    if not varied:
+        return rows.take(np.zeros(1, np.int64))
+    if len(varied) == len(rows.at) == 1:
+        return Rows.of(varied[0], distinct(rows.at[varied[0]], _width(varied[0], rows, ctx)))
+    keys = rows.at[varied[0]].astype(np.int64)
+    for var in varied[1:]:
+        width = _width(var, rows, ctx)
+        if int(keys.max()) >= 2**62 // width:
+            _, keys = np.unique(keys, return_inverse=True)
+        keys = keys * width + rows.at[var]
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    first = np.append(True, ordered[1:] != ordered[:-1])
+    return rows if first.all() else rows.take(order[first])
+
+
+def _width(var: str, rows: Rows, ctx: ReadContext) -> int:
+    """Return a number all positions of a variable are below."""
+    if var in ctx.types:
+        return max(1, ctx.image(var).positions)
+    return int(rows.at[var].max()) + 1  # the number of an outer row
 
 
 def scan(op: NodeScan, rows: Rows, ctx: ReadContext) -> Rows:
     """Bind a variable to every node that passes; beside other rows, to their product."""
     positions = _matching(ctx.images.node(op.type_name), op.var, op.filters, ctx)
-    if not rows.at:
-        return Rows(len(positions), {op.var: positions})
+    if rows.size == 1 and not rows.at:
+        return Rows.of(op.var, positions)
     ctx.budget.check("NodeScan", rows.size * len(positions))
     return rows.times(op.var, positions)
 
@@ -113,25 +140,28 @@ def _by_id(image: TableImage, predicate: Predicate, ctx: ReadContext) -> Ints | 
             return None
 
 
-def expand(op: Expand, rows: Rows, ctx: ReadContext) -> Rows:
+def expand(stage: Stage, op: Expand, rows: Rows, ctx: ReadContext) -> Rows:
     """Bind the destination (and the edge) of every step from the source variable."""
     if not rows.size:
-        empty = np.empty(0, np.int64)
-        rows = rows.bind(op.dst, empty)
-        return rows if op.edge_var is None else rows.bind(op.edge_var, empty)
+        return Rows(0, {var: np.empty(0, np.int64) for var in stage.keep})
     if op.edge_var is not None:
-        return _expand_edges(op, rows, ctx)
+        return _settled(stage, _expand_edges(op, rows, ctx), ctx)
+    if op.max_hops == 1 and stage.once and op.dst in stage.keep and op.src not in stage.keep:
+        others = {var: at for var, at in rows.at.items() if var in stage.keep}
+        if rows.size == 1 or all((at == at[0]).all() for at in others.values()):
+            return _reach(op, rows, others, ctx)
     nodes = ctx.images.node(op.dst_type)
     starts = rows.at[op.src]
-    same_type = ctx.types[op.src][0] == op.dst_type
     if op.max_hops == 1:
-        at, targets = _hop(op, starts, ctx)
-    elif not same_type:
+        at, targets = _hop(op, starts, nodes, ctx)
+    elif ctx.types[op.src][0] != op.dst_type:
         # The far end is of another type, so no second step exists.
-        at, targets = _hop(op, starts, ctx) if op.min_hops == 1 else (np.empty(0, np.int64),) * 2
+        at, targets = (np.empty(0, np.int64),) * 2
+        if op.min_hops == 1:
+            at, targets = _hop(op, starts, nodes, ctx)
     else:
         at, targets = walk(
-            lambda positions: _hop(op, positions, ctx),
+            lambda positions: _hop(op, positions, nodes, ctx),
             nodes.positions,
             starts,
             op.min_hops,
@@ -142,20 +172,47 @@ def expand(op: Expand, rows: Rows, ctx: ReadContext) -> Rows:
         if kept is not None:
             at, targets = at[kept], targets[kept]
     ctx.budget.check("Expand", len(at))
-    return rows.take(at).bind(op.dst, targets)
+    bound = {var: known[at] for var, known in rows.at.items() if var in stage.keep}
+    if op.dst in stage.keep:
+        bound[op.dst] = targets
+    found = Rows(len(at), bound)
+    # While the source is kept, no two rows are equal: a step yields each destination once.
+    return _merged(found, ctx) if stage.once and op.src not in stage.keep else found
 
 
-def _hop(op: Expand, positions: Ints, ctx: ReadContext) -> tuple[Ints, Ints]:
-    """Return `(rows, targets)` of one step; each target once per row, none of them dead."""
+def _reach(op: Expand, rows: Rows, others: Mapping[str, Ints], ctx: ReadContext) -> Rows:
+    """Bind each node one step from any row; the other variables are the same in all rows."""
     nodes = ctx.images.node(op.dst_type)
-    ways = [op.direction] if op.direction is not Direction.BOTH else [Direction.OUT, Direction.IN]
-    steps = []
+    starts = rows.at[op.src]
+    both = (Direction.OUT, Direction.IN)
+    ways = both if op.direction is Direction.BOTH else (op.direction,)
+    found = []
     for way in ways:
         adjacency = ctx.images.adjacency(op.edge, way)
+        _check_reach(adjacency, starts, ctx)
+        found.append(adjacency.reached_from(starts, nodes.positions))
+    targets = found[0]
+    if len(found) > 1:
+        targets = distinct(np.concatenate(found), nodes.positions)
+    kept = _passing(nodes, op.dst, op.dst_filters, targets, ctx)
+    if kept is not None:
+        targets = targets[kept]
+    bound = {var: np.repeat(at[:1], len(targets)) for var, at in others.items()}
+    return Rows(len(targets), {**bound, op.dst: targets})
+
+
+def _hop(op: Expand, positions: Ints, nodes: TableImage, ctx: ReadContext) -> tuple[Ints, Ints]:
+    """Return `(rows, targets)` of one step; each target once per row, none of them dead."""
+    if op.direction is not Direction.BOTH:
+        adjacency = ctx.images.adjacency(op.edge, op.direction)
         _check_reach(adjacency, positions, ctx)
-        steps.append(adjacency.neighbours_of(positions, nodes.positions))
-    at, targets = steps[0]
-    if len(steps) > 1:
+        at, targets = adjacency.neighbours_of(positions, nodes.positions)
+    else:
+        steps = []
+        for way in (Direction.OUT, Direction.IN):
+            adjacency = ctx.images.adjacency(op.edge, way)
+            _check_reach(adjacency, positions, ctx)
+            steps.append(adjacency.neighbours_of(positions, nodes.positions))
         (out_at, out), (in_at, back) = steps
         both = np.concatenate([out_at, in_at]), np.concatenate([out, back])
         at, targets = distinct_pairs(*both, nodes.positions)
@@ -165,10 +222,25 @@ def _hop(op: Expand, positions: Ints, ctx: ReadContext) -> tuple[Ints, Ints]:
     return at, targets
 
 
+def leads_to(op: Expand, starts: Ints, ends: Ints, ctx: ReadContext) -> Mask:
+    """Return for which pairs of nodes the step exists; every start is walked once."""
+    if not len(starts):
+        return np.zeros(0, dtype=bool)
+    nodes = ctx.images.node(op.dst_type)
+    if (starts == starts[0]).all():
+        _, targets = _hop(op, starts[:1], nodes, ctx)
+        return members(ends, distinct(targets, nodes.positions))
+    sources = distinct(starts, int(starts.max()) + 1)
+    at, targets = _hop(op, sources, nodes, ctx)
+    width = max(1, nodes.positions)
+    steps = np.sort(at.astype(np.int64) * width + targets)
+    return members(np.searchsorted(sources, starts) * width + ends, steps)
+
+
 def _check_reach(adjacency: Adjacency, positions: Ints, ctx: ReadContext) -> None:
     """Ask whether as many rows may be held as the positions have edges."""
-    limited = ctx.budget.limits.rows is not None
-    ctx.budget.check("Expand", adjacency.count(positions) if limited else 0)
+    if ctx.budget.limits.rows is not None:
+        ctx.budget.check("Expand", adjacency.count(positions))
 
 
 def _expand_edges(op: Expand, rows: Rows, ctx: ReadContext) -> Rows:
@@ -216,16 +288,20 @@ def _passing(
     return mask
 
 
-def anti_join(op: AntiJoin, rows: Rows, ctx: ReadContext) -> Rows:
+def anti_join(stage: Stage, rows: Rows, ctx: ReadContext) -> Rows:
     """Keep the rows from which the inner operators reach nothing."""
     if not rows.size:
         return rows
-    tag = _TAG
-    while tag in rows.at:
-        tag = "~" + tag
+    assert stage.types is not None
     # Two negations may use one name for different things, so a name means what it does here.
-    inside = replace(ctx, types={**ctx.types, **variable_types(op.inner)})
-    inner = run_ops(op.inner, rows.bind(tag, np.arange(rows.size)), inside)
-    keep = np.ones(rows.size, dtype=bool)
-    keep[inner.at[tag]] = False
-    return rows.keep(keep)
+    inside = replace(ctx, types=stage.types)
+    outer = {var: rows.at[var] for var in stage.uses}
+    starts, number = Rows(rows.size, outer), None
+    if len(outer) == 1:  # what happens inside depends on one node: ask once for each
+        ((var, at),) = outer.items()
+        nodes = distinct(at, _width(var, rows, ctx))
+        starts, number = Rows.of(var, nodes), np.searchsorted(nodes, at)
+    inner = run_stages(stage.inner, starts.bind(stage.tag, np.arange(starts.size)), inside)
+    keep = np.ones(starts.size, dtype=bool)
+    keep[inner.at[stage.tag]] = False
+    return rows.keep(keep if number is None else keep[number])

@@ -17,6 +17,11 @@ class Rows:
     size: int
     at: Mapping[str, Ints]
 
+    @staticmethod
+    def of(var: str, at: Ints) -> Rows:
+        """Return rows of one variable."""
+        return Rows(len(at), {var: at})
+
     def take(self, which: Ints) -> Rows:
         """Return the given rows, in their order; a row may be taken more than once."""
         return Rows(len(which), {var: at[which] for var, at in self.at.items()})

@@ -1,8 +1,7 @@
-"""The executor: a read IR over one snapshot's images to one Arrow table."""
+"""The executor: a read IR over one snapshot's images to columns of a result."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,16 +10,35 @@ import pyarrow as pa
 from omnigraph.compiler.catalog.arrow import arrow_type
 from omnigraph.compiler.compile import BoundQuery
 from omnigraph.compiler.ir.ops import Ranking, ReadIr
-from omnigraph.compiler.query.typed import Aggregate, Column, Expr, Rrf
+from omnigraph.compiler.query.ast import AggregateFn
+from omnigraph.compiler.query.typed import Aggregate, Column, Expr, Prop, Rrf
 from omnigraph.engine.image.arrays import Ints, distinct, renumbered
 from omnigraph.engine.read.aggregate import aggregate, group, key_codes
 from omnigraph.engine.read.context import Budget, Images, ReadContext
 from omnigraph.engine.read.evaluate import values
-from omnigraph.engine.read.operators import run_ops, variable_types
+from omnigraph.engine.read.operators import run_stages
 from omnigraph.engine.read.order import by_ids, contenders, ranks, sorted_rows
+from omnigraph.engine.read.prepare import Prepared, prepared
 from omnigraph.engine.read.rank import rank_nodes
 from omnigraph.engine.read.rows import ONE_EMPTY_ROW, Rows
 from omnigraph.engine.read.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The columns of a result, one array each."""
+
+    names: tuple[str, ...]
+    arrays: tuple[pa.Array, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self.arrays[0])
+
+    def to_table(self) -> pa.Table:
+        """Return the answer as an Arrow table."""
+        return pa.Table.from_arrays(list(self.arrays), names=list(self.names))
 
 
 def run_read(
@@ -29,7 +47,7 @@ def run_read(
     bound: BoundQuery,
     budget: Budget | None = None,
     trace: Trace | None = None,
-) -> pa.Table:
+) -> Answer:
     """Return the result of a read query.
 
     Args:
@@ -39,23 +57,25 @@ def run_read(
         budget: limits of this run.
         trace: where to keep what every operator did.
     """
-    ctx = ReadContext(images, bound.params, variable_types(ir.ops), budget or Budget(), trace=trace)
-    rows = run_ops(ir.ops, ONE_EMPTY_ROW, ctx)
+    plan = prepared(ir)
+    ctx = ReadContext(images, bound.params, plan.types, budget or Budget(), trace=trace)
+    rows = run_stages(plan.stages, ONE_EMPTY_ROW, ctx)
     window = Window(bound.offset, bound.limit)
     if trace is None:
-        return _answer(ir, rows, window, ctx)
+        return _answer(plan, rows, window, ctx)
     with trace.step("return") as step:
-        table = _answer(ir, rows, window, ctx)
-        step.rows = table.num_rows
-    return table
+        answer = _answer(plan, rows, window, ctx)
+        step.rows = answer.rows
+    return answer
 
 
-def _answer(ir: ReadIr, rows: Rows, window: Window, ctx: ReadContext) -> pa.Table:
+def _answer(plan: Prepared, rows: Rows, window: Window, ctx: ReadContext) -> Answer:
     """Group, rank, order and project what the operators matched."""
-    for score in _fusions(ir):
+    ir = plan.ir
+    for score in plan.fusions:
         ctx.fused[score] = rank_nodes(score, distinct(rows.at[score.var]), window.end, ctx)
-    if ir.is_aggregate:
-        return _aggregated(ir, rows, window, ctx)
+    if plan.is_aggregate:
+        return _aggregated(plan, rows, window, ctx)
     rank: list[Ints] = []
     if ir.ranking is not None:
         rows, best = _members(ir.ranking, rows, window, ctx)
@@ -66,7 +86,7 @@ def _answer(ir: ReadIr, rows: Rows, window: Window, ctx: ReadContext) -> pa.Tabl
     if keys and window.end is not None:
         ahead = contenders(keys[0], window.end)
         rows, keys = rows.take(ahead), [key[ahead] for key in keys]
-    order = sorted_rows([*keys, *by_ids(_tie_breakers(ir), rows, ctx)], rows.size)
+    order = sorted_rows([*keys, *by_ids(plan.tie_breakers, rows, ctx)], rows.size)
     return _projected(ir, rows.take(window.of(order)), ctx)
 
 
@@ -93,15 +113,6 @@ def _sort_key(expr: Expr, descending: bool, rows: Rows, ctx: ReadContext) -> Int
     return -codes if descending else codes
 
 
-def _fusions(ir: ReadIr) -> set[Rrf]:
-    """Return the fused scores a query speaks of: they are known only for the match as a whole."""
-    exprs: list[Expr | None] = [column.expr for column in ir.columns]
-    exprs += [key.expr for key in ir.order]
-    exprs += [expr.arg for expr in exprs if isinstance(expr, Aggregate)]
-    exprs += [] if ir.ranking is None else [ir.ranking.score]
-    return {expr for expr in exprs if isinstance(expr, Rrf)}
-
-
 def _members(ranking: Ranking, rows: Rows, window: Window, ctx: ReadContext) -> tuple[Rows, Ints]:
     """Return the rows of the ranked nodes, and integers that sort them as the ranking asks."""
     score = ranking.score
@@ -120,43 +131,31 @@ def _members(ranking: Ranking, rows: Rows, window: Window, ctx: ReadContext) -> 
     return rows.take(members), chosen if ranking.best_first else -chosen
 
 
-def _tie_breakers(ir: ReadIr) -> Sequence[str]:
-    """Return the variables whose ids settle ties.
-
-    Without an order, as they were declared; with one, by name; in a ranking its own node first,
-    so that the rows of one node stay together.
-    """
-    if ir.ranking is None:
-        return sorted(ir.variables) if ir.order else ir.variables
-    var = ir.ranking.score.var
-    return [var, *(name for name in sorted(ir.variables) if name != var)]
-
-
-def _projected(ir: ReadIr, rows: Rows, ctx: ReadContext) -> pa.Table:
+def _projected(ir: ReadIr, rows: Rows, ctx: ReadContext) -> Answer:
     arrays = []
     for column in ir.columns:
         assert not isinstance(column.expr, Aggregate)
         arrays.append(values(column.expr, rows, ctx))
-    return _table(ir.columns, arrays)
+    return _named(ir.columns, arrays)
 
 
-def _table(columns: tuple[Column, ...], arrays: list[pa.Array]) -> pa.Table:
-    fields = [
-        pa.field(column.name, array.type if len(array) else _type(column, array))
-        for column, array in zip(columns, arrays, strict=True)
-    ]
-    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+def _named(columns: tuple[Column, ...], arrays: list[pa.Array]) -> Answer:
+    """Return arrays under their names; without rows, of the type the query declares."""
+    typed = arrays if len(arrays[0]) else list(map(_typed, columns, arrays))
+    return Answer(tuple(column.name for column in columns), tuple(typed))
 
 
-def _type(column: Column, array: pa.Array) -> pa.DataType:
-    return array.type if not pa.types.is_null(array.type) else arrow_type(column.type)
+def _typed(column: Column, array: pa.Array) -> pa.Array:
+    return array.cast(arrow_type(column.type)) if pa.types.is_null(array.type) else array
 
 
-def _aggregated(ir: ReadIr, rows: Rows, window: Window, ctx: ReadContext) -> pa.Table:
+def _aggregated(plan: Prepared, rows: Rows, window: Window, ctx: ReadContext) -> Answer:
+    ir = plan.ir
     keys = [column.expr for column in ir.columns if not isinstance(column.expr, Aggregate)]
+    if not keys:
+        return _totals(plan, rows, window, ctx)
     groups, first = group(keys, rows, ctx)
-    count = len(first) if keys else 1
-    heads = rows.take(first)
+    heads, count = rows.take(first), len(first)
     found = {
         expr: aggregate(expr, groups, count, rows, ctx)
         for expr in (*(c.expr for c in ir.columns), *(key.expr for key in ir.order))
@@ -171,22 +170,45 @@ def _aggregated(ir: ReadIr, rows: Rows, window: Window, ctx: ReadContext) -> pa.
     # Groups are numbered by their keys, which settles ties.
     order = sorted_rows([*sort_keys, np.arange(count)], count)
     shown = order if ir.distinct else window.of(order)
-    kept = heads.take(shown) if keys else heads
+    kept = heads.take(shown)
     arrays = [
         found[column.expr].take(pa.array(shown))
         if isinstance(column.expr, Aggregate)
         else values(column.expr, kept, ctx)
         for column in ir.columns
     ]
-    table = _table(ir.columns, arrays)
-    return (
-        _distinct_groups(table, [key[order] for key in sort_keys], window) if ir.distinct else table
-    )
+    answer = _named(ir.columns, arrays)
+    if not ir.distinct:
+        return answer
+    return _distinct_groups(answer, [key[order] for key in sort_keys], window)
 
 
-def _distinct(
-    ir: ReadIr, rows: Rows, keys: list[Ints], window: Window, ctx: ReadContext
-) -> pa.Table:
+def _totals(plan: Prepared, rows: Rows, window: Window, ctx: ReadContext) -> Answer:
+    """Aggregate all rows together: always one row, unless it is skipped."""
+    groups = np.zeros(rows.size, np.int64)
+    arrays = []
+    for column in plan.ir.columns:
+        expr = column.expr
+        assert isinstance(expr, Aggregate)
+        if plan.is_set and _counts_nodes(expr, rows):
+            arrays.append(pa.array([rows.size], pa.int64()))
+        else:
+            arrays.append(aggregate(expr, groups, 1, rows, ctx))
+    if window.offset > 0 or window.limit == 0:
+        arrays = [array.slice(0, 0) for array in arrays]
+    return _named(plan.ir.columns, arrays)
+
+
+def _counts_nodes(expr: Aggregate, rows: Rows) -> bool:
+    """Whether every row is one of the different nodes, or edges, an aggregate counts."""
+    match expr:
+        case Aggregate(fn=AggregateFn.COUNT, arg=Prop(var, "id")):
+            return rows.at.keys() == {var}
+        case _:
+            return False
+
+
+def _distinct(ir: ReadIr, rows: Rows, keys: list[Ints], window: Window, ctx: ReadContext) -> Answer:
     """Keep one of equal rows; they come by their keys, then by their columns."""
     exprs = [column.expr for column in ir.columns if not isinstance(column.expr, Aggregate)]
     groups, first = group(exprs, rows, ctx)
@@ -202,10 +224,11 @@ def _least(key: Ints, groups: Ints, count: int) -> Ints:
     return least
 
 
-def _distinct_groups(table: pa.Table, keys: list[Ints], window: Window) -> pa.Table:
+def _distinct_groups(answer: Answer, keys: list[Ints], window: Window) -> Answer:
     """Keep one of equal groups; they come by their keys, then by their columns."""
-    columns = [ranks(column.combine_chunks()) for column in table.columns]
-    order = sorted_rows([*keys, *columns], table.num_rows)
-    same = np.zeros(table.num_rows, dtype=bool)
+    columns = [ranks(array) for array in answer.arrays]
+    order = sorted_rows([*keys, *columns], answer.rows)
+    same = np.zeros(answer.rows, dtype=bool)
     same[1:] = np.all([column[order][1:] == column[order][:-1] for column in columns], axis=0)
-    return table.take(pa.array(window.of(order[~same])))
+    kept = pa.array(window.of(order[~same]))
+    return Answer(answer.names, tuple(array.take(kept) for array in answer.arrays))

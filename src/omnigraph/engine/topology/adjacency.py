@@ -7,8 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
-from omnigraph.engine.image.arrays import Ints, Mask
-from omnigraph.engine.topology.csr import Csr, build_csr, distinct_pairs, neighbours
+from omnigraph.engine.image.arrays import Ints, Mask, distinct
+from omnigraph.engine.topology.csr import (
+    Csr,
+    build_csr,
+    distinct_pairs,
+    neighbours,
+    targets_of,
+)
 
 
 @dataclass(frozen=True)
@@ -41,12 +47,13 @@ class Adjacency:
 
     def edges_of(self, positions: Ints) -> tuple[Ints, Ints, Ints]:
         """Return `(rows, targets, edges)`: every live edge of each given node position."""
-        rows, targets, edges = _slots(self.base, positions)
+        rows, slots = _slots(self.base, positions)
+        targets, edges = self.base.targets[slots], self.base.edges[slots]
         if self.extra is not None:
-            more = _slots(self.extra, positions)
-            rows, targets, edges = (
-                np.concatenate(pair) for pair in zip((rows, targets, edges), more, strict=True)
-            )
+            more, slots = _slots(self.extra, positions)
+            rows = np.concatenate([rows, more])
+            targets = np.concatenate([targets, self.extra.targets[slots]])
+            edges = np.concatenate([edges, self.extra.edges[slots]])
             order = np.argsort(rows, kind="stable")
             rows, targets, edges = rows[order], targets[order], edges[order]
         if self.live_edges is not None:
@@ -57,10 +64,18 @@ class Adjacency:
     def neighbours_of(self, positions: Ints, size: int) -> tuple[Ints, Ints]:
         """Return `(rows, targets)`: every neighbour once; `size` is that of the far side."""
         if self.is_plain:
-            rows, targets, _ = _slots(self.base.distinct, positions)
-            return rows, targets
+            base = self.base.distinct
+            rows, slots = _slots(base, positions)
+            return rows, base.targets[slots]
         rows, targets, _ = self.edges_of(positions)
         return distinct_pairs(rows, targets, size) if self.has_parallel else (rows, targets)
+
+    def reached_from(self, positions: Ints, size: int) -> Ints:
+        """Return the nodes one step from any of the given ones, each once; ascending."""
+        if self.is_plain:
+            base = self.base.distinct
+            return distinct(targets_of(base, positions[positions < base.size]), size)
+        return distinct(self.edges_of(positions)[1], size)
 
 
 def _degrees(csr: Csr, positions: Ints) -> int:
@@ -68,14 +83,13 @@ def _degrees(csr: Csr, positions: Ints) -> int:
     return int((csr.offsets[known + 1] - csr.offsets[known]).sum())
 
 
-def _slots(csr: Csr, positions: Ints) -> tuple[Ints, Ints, Ints]:
+def _slots(csr: Csr, positions: Ints) -> tuple[Ints, Ints]:
     if csr.size and len(positions) and int(positions.max()) < csr.size:
-        rows, slots = neighbours(csr, positions)
-        return rows, csr.targets[slots], csr.edges[slots]
+        return neighbours(csr, positions)
     # Nodes that came after this CSR have no edges in it.
     known = np.flatnonzero(positions < csr.size)
     rows, slots = neighbours(csr, positions[known])
-    return known[rows], csr.targets[slots], csr.edges[slots]
+    return known[rows], slots
 
 
 def with_added_edges(

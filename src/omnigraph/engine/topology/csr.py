@@ -72,13 +72,33 @@ def neighbours(csr: Csr, positions: Ints) -> tuple[Ints, Ints]:
     """
     if len(positions) == csr.size and np.array_equal(positions, np.arange(csr.size)):
         return np.repeat(positions, np.diff(csr.offsets)), np.arange(len(csr.targets))
+    if len(positions) == 1:
+        start, end = _span(csr, positions)
+        return np.zeros(end - start, np.int64), np.arange(start, end)
     starts = csr.offsets[positions]
     counts = csr.offsets[positions + 1] - starts
-    total = int(counts.sum())
-    rows = np.repeat(np.arange(len(positions)), counts)
-    ends = np.cumsum(counts)
-    slots = np.arange(total) + np.repeat(starts - (ends - counts), counts)
-    return rows, slots
+    return np.repeat(np.arange(len(positions)), counts), _spread(starts, counts)
+
+
+def targets_of(csr: Csr, positions: Ints) -> Ints:
+    """Return the neighbours of all given positions together, as often as they are neighbours."""
+    if len(positions) == 1:
+        start, end = _span(csr, positions)
+        return csr.targets[start:end]
+    starts = csr.offsets[positions]
+    return csr.targets[_spread(starts, csr.offsets[positions + 1] - starts)]
+
+
+def _span(csr: Csr, position: Ints) -> tuple[int, int]:
+    at = int(position[0])
+    return int(csr.offsets[at]), int(csr.offsets[at + 1])
+
+
+def _spread(starts: Ints, counts: Ints) -> Ints:
+    """Return the numbers of all ranges one after another."""
+    ends = counts.cumsum()
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(starts - (ends - counts), counts)
 
 
 def walk(
