@@ -7,18 +7,23 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.engine.image.analyzer import analyze, analyze_column
+from omnigraph.engine.image.layers import layers_of
 from omnigraph.engine.image.postings import (
     K1,
     B,
     bm25,
+    bm25_best,
+    build_lists,
     build_postings,
     matching_any,
     similar_terms,
+    with_changes,
 )
+from omnigraph.engine.image.table import fresh_image
 
 words = st.sampled_from(["red", "fox", "foxes", "running", "run", "the", "Ünïcode", "x1", "a_b"])
 texts = st.lists(st.none() | st.lists(words, max_size=6).map(" ".join), max_size=12)
@@ -65,24 +70,67 @@ def naive_bm25(column, query, live):
     return scores
 
 
-@given(texts, st.lists(words, max_size=4).map(" ".join), st.data())
-def test_bm25_equals_the_formula_over_live_rows(column, query, data):
-    size = len(column)
-    live = np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)), dtype=bool)
-    result = bm25(build_postings(pa.array(column, pa.string())), analyze(query), live)
-    expected = naive_bm25(column, query, live)
+def an_image(column):
+    rows = pa.table(
+        {"id": [f"r{at}" for at in range(len(column))], "t": pa.array(column, "string")}
+    )
+    return fresh_image(len(column), lambda names: rows.select(list(names)))
+
+
+def postings_of(image):
+    changed = None if image.overlay is None else image.overlay.column("t").combine_chunks()
+    return with_changes(build_lists(image.base.arrays(["t"])[0]), layers_of(image), changed)
+
+
+def with_rows(image, upserts, deleted):
+    rows = pa.table({"id": list(upserts), "t": pa.array(list(upserts.values()), "string")})
+    return image.with_changes(rows if upserts else None, deleted)
+
+
+ids = st.integers(0, 15).map("r{}".format)
+text = st.none() | st.lists(words, max_size=6).map(" ".join)
+
+
+@given(texts, st.dictionaries(ids, text, max_size=5), st.lists(ids, max_size=3), st.data())
+def test_bm25_equals_the_formula_over_live_rows_however_they_came_about(
+    column, upserts, deleted, data
+):
+    query = data.draw(st.lists(words, max_size=4).map(" ".join))
+    image = with_rows(an_image(column), upserts, [one for one in deleted if one not in upserts])
+    postings = postings_of(image)
+    live = np.ones(image.positions, dtype=bool) if image.live is None else image.live
+    now = image.column("t").full.to_pylist()
+    result, expected = bm25(postings, analyze(query)), naive_bm25(now, query, live)
     assert result.rows.tolist() == sorted(expected)
     assert result.scores.tolist() == pytest.approx([expected[row] for row in sorted(expected)])
+    wanted = set(analyze(query))
+    assert matching_any(postings, analyze(query)).tolist() == [
+        bool(here) and one is not None and bool(wanted & set(analyze(one)))
+        for one, here in zip(now, live, strict=True)
+    ]
+
+
+@given(st.integers(0, 2**32), st.integers(1, 12), st.integers(1, 5))
+@settings(max_examples=60, deadline=None)
+def test_the_best_by_bm25_are_those_of_all_with_bit_equal_scores(seed, wanted, width):
+    rng = np.random.default_rng(seed)
+    drawn = [f"w{number}" for number in rng.zipf(1.4, 6_000) % 40]
+    column = [" ".join(drawn[at * 6 : at * 6 + rng.integers(1, 7)]) for at in range(1_000)]
+    postings = build_postings(pa.array(column))
+    query = tuple(f"w{number}" for number in rng.zipf(1.4, width) % 40)
+    every, best = bm25(postings, query), bm25_best(postings, query, wanted)
+    scores = dict(zip(every.rows.tolist(), every.scores.tolist(), strict=True))
+    least = sorted(scores.values(), reverse=True)[:wanted][-1:] or [0.0]
+    assert {row for row, score in scores.items() if score >= least[0]} <= set(best.rows.tolist())
+    assert best.scores.tolist() == [scores[row] for row in best.rows.tolist()]
+    assert best.rows.tolist() == sorted(best.rows.tolist())
 
 
 def test_scores_do_not_depend_on_how_many_dead_rows_there_are():
     column = ["red fox", "red dog", "fox fox"]
     alone = bm25(build_postings(pa.array(column)), analyze("fox"))
-    with_dead = bm25(
-        build_postings(pa.array([*column, "fox", None, "fox red"])),
-        analyze("fox"),
-        np.array([True, True, True, False, False, False]),
-    )
+    grown = with_rows(an_image([*column, "fox"]), {"r8": None, "r9": "fox red"}, [])
+    with_dead = bm25(postings_of(with_rows(grown, {}, ["r3", "r8", "r9"])), analyze("fox"))
     assert with_dead.rows.tolist() == alone.rows.tolist()
     assert with_dead.scores.tolist() == alone.scores.tolist()
 
@@ -112,7 +160,7 @@ def edit_distance(left, right):
 )
 def test_similar_terms_are_exactly_those_within_the_edit_distance(column, term, edits):
     postings = build_postings(pa.array([" ".join(column)]))
-    expected = {word for word in postings.vocabulary if edit_distance(term, word) <= edits}
+    expected = {word for word in postings.words() if edit_distance(term, word) <= edits}
     assert set(similar_terms(postings, term, edits)) == expected
 
 

@@ -1,10 +1,14 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.engine.image.vectors import build_vectors
+from omnigraph.engine.image import vectors as module
+from omnigraph.engine.image.blocks import build_blocks
+from omnigraph.engine.image.layers import layers_of
+from omnigraph.engine.image.table import fresh_image
+from omnigraph.engine.image.vectors import Vectors, build_base, build_vectors
 
 rng = np.random.default_rng(7)
 
@@ -58,3 +62,94 @@ def test_null_vectors_never_qualify_and_slices_keep_their_rows():
     vectors = build_vectors(whole.slice(1))
     found, _ = vectors.nearest(np.array([0, 1], np.float32), 5)
     assert found.tolist() == [1, 2]
+
+
+def clustered(rows, dim, clusters, spread):
+    centres = rng.standard_normal((clusters, dim))
+    return centres[rng.integers(0, clusters, rows)] + spread * rng.standard_normal((rows, dim))
+
+
+def plain_nearest(matrix, valid, query, k):
+    """The k nearest and all that tie with the last, by the distances of every row."""
+    vectors = build_vectors(
+        column([row if ok else None for row, ok in zip(matrix, valid, strict=True)], len(query))
+    )
+    every = vectors.distances(query, np.arange(len(matrix)))
+    known = np.sort(every[~np.isnan(every)])
+    return (
+        set(np.flatnonzero(every <= known[min(k, len(known)) - 1]).tolist())
+        if len(known)
+        else set()
+    )
+
+
+@pytest.mark.parametrize("dim", [2, 16, 64])
+@pytest.mark.parametrize(("clusters", "spread"), [(20, 0.2), (300, 0.5), (1, 1.0)])
+def test_blocks_leave_out_nothing_a_full_scan_would_find(dim, clusters, spread):
+    matrix = clustered(4_000, dim, clusters, spread).astype(np.float32)
+    matrix[5], matrix[6:20] = 0, matrix[3]
+    vectors = build_vectors(pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), dim))
+    queries = [*matrix[:6], *(matrix[:20] + 0.1), *rng.standard_normal((10, dim))]
+    held = rng.random(4_000) < 0.5
+    plain = [vectors.nearest(np.asarray(one, np.float32), 7) for one in queries]
+    some = [
+        vectors.nearest(np.asarray(one, np.float32), 7, np.flatnonzero(held)) for one in queries
+    ]
+    vectors.base._blocks = build_blocks(vectors.base.matrix, vectors.base.scale)
+    assert sorted(vectors.base._blocks.rows.tolist()) == list(range(4_000))
+    for query, whole, part in zip(queries, plain, some, strict=True):
+        asked = np.asarray(query, np.float32)
+        for before, after in (
+            (whole, vectors.nearest(asked, 7)),
+            (part, vectors.nearest(asked, 7, np.flatnonzero(held))),
+        ):
+            assert set(after[0].tolist()) == set(before[0].tolist())
+            assert after[1].tolist() == before[1].tolist()
+
+
+def test_blocks_are_made_when_they_have_paid_off(monkeypatch):
+    monkeypatch.setattr(module, "BLOCKS_FROM_ROWS", 100)
+    monkeypatch.setattr(module, "BLOCKS_AFTER", 2)
+    vectors = build_vectors(column(rng.standard_normal((1_000, 4)).tolist(), 4))
+    query = np.array([1, 2, 3, 4], np.float32)
+    found = [vectors.nearest(query, 3)[0].tolist() for _ in range(2)]
+    assert vectors.base._blocks is None
+    before = vectors.base.nbytes
+    found += [vectors.nearest(query, 3)[0].tolist() for _ in range(2)]
+    assert vectors.base._blocks is not None
+    assert vectors.base.nbytes > before
+    assert all(one == found[0] for one in found)
+
+
+@given(st.integers(0, 2**32), st.sampled_from([1e-38, 1e-3, 1.0, 1e20, 1e36]), st.integers(1, 9))
+@settings(max_examples=40, deadline=None)
+def test_versions_find_what_their_rows_would(seed, size, k):
+    draw = np.random.default_rng(seed)
+    matrix = (draw.standard_normal((1_200, 3)) * size).astype(np.float32)
+    ids = [f"r{at}" for at in range(1_300)]
+    base = pa.table({"id": ids[:1_200], "v": column(matrix.tolist(), 3)})
+    image = fresh_image(1_200, lambda names: base.select(list(names)))
+    fresh = [None if draw.random() < 0.2 else (draw.standard_normal(3) * size) for _ in range(40)]
+    changed = draw.choice(1_300, 40, replace=False)
+    rows = pa.table({"id": [ids[at] for at in changed], "v": column(fresh, 3)})
+    image = image.with_changes(rows, [ids[at] for at in draw.choice(1_200, 30)])
+    overlay = image.overlay.column("v").combine_chunks()
+    vectors = Vectors(
+        build_base(base.column("v").combine_chunks()), layers_of(image), build_base(overlay)
+    )
+    now = image.column("v").full.to_pylist()
+    valid = [one is not None for one in now] & (True if image.live is None else image.live)
+    query = draw.standard_normal(3).astype(np.float32)
+    wanted = plain_nearest([one or [0.0] * 3 for one in now], valid, query, k)
+    assert set(vectors.nearest(query, k)[0].tolist()) == wanted
+    allowed = np.flatnonzero(valid)[::2]
+    every = vectors.distances(query, allowed)
+    among = set(allowed[every <= np.sort(every)[min(k, len(every)) - 1]].tolist())
+    assert set(vectors.nearest(query, k, allowed)[0].tolist()) == among
+
+
+def test_a_query_without_a_direction_is_equally_far_from_everything():
+    vectors = build_vectors(column(MATRIX, 4))
+    found, distances = vectors.nearest(np.zeros(4, np.float32), 2)
+    assert len(found) == 3_000
+    assert set(distances.tolist()) == {1.0}

@@ -17,9 +17,11 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.image.postings import Postings, build_postings
-from omnigraph.engine.image.table import ID, TableImage, fresh_image
-from omnigraph.engine.image.vectors import Vectors, build_vectors
+from omnigraph.engine.image.arrays import one_array
+from omnigraph.engine.image.layers import layers_of
+from omnigraph.engine.image.postings import Postings, build_lists, with_changes
+from omnigraph.engine.image.table import ID, BaseTable, TableImage, fresh_image
+from omnigraph.engine.image.vectors import Vectors, build_base
 from omnigraph.storage.records import TableVersion
 from omnigraph.storage.tables.scan import ROW_ID, Reader
 
@@ -32,14 +34,22 @@ _UNKNOWN_ROW_ID = pa.field(ROW_ID, pa.uint64())
 
 _EVERY = 64
 
+_PATIENCE = 64
+"""Uses for which a table that did not fit is not read whole again without need."""
+
+Lineage = tuple[str, str | None]
 VersionKey = tuple[str, str | None, int]
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class _Entry:
+    """`bases` are what the value is made of; they live as long as it does."""
+
     value: Any
     nbytes: Callable[[], int]
+    bases: tuple[BaseTable, ...]
+    is_new: bool = True
 
 
 class ImageCache:
@@ -50,7 +60,8 @@ class ImageCache:
         self._entries: OrderedDict[tuple[Any, ...], _Entry] = OrderedDict()
         self._grew = False
         self._calls = 0
-        self._uses: dict[tuple[str, str | None], int] = {}
+        self._uses: dict[Lineage, int] = {}
+        self._unfit: dict[Lineage, int] = {}
         self._lock = threading.Lock()
         self._building: dict[tuple[Any, ...], threading.Lock] = {}
 
@@ -69,21 +80,23 @@ class ImageCache:
             refreshed = None if older is None else _refreshed(older, reader, in_place=in_place)
             return refreshed or read_image(reader, table.row_count)
 
-        return self.get(key, build, _table_bytes)
+        return self.get(key, build, lambda image: image.nbytes, lambda image: (image.base,))
 
     def wants_residence(self, tables: Sequence[TableVersion]) -> bool:
         """Whether reading these tables whole pays off: they are here, or asked for again.
 
-        Counts as a use; the first use of a cold table says no.
+        Counts as a use; the first use of a cold table says no, and so does one that was read
+        whole before and found too large to keep.
         """
+        lineages = [(table.location, table.branch) for table in tables]
         with self._lock:
             here = {key[1:3] for key in self._entries if key[0] == "table"}
-            again = False
-            for table in tables:
-                lineage = (table.location, table.branch)
+            again = unfit = False
+            for lineage in lineages:
                 self._uses[lineage] = self._uses.get(lineage, 0) + 1
                 again = again or self._uses[lineage] > 1
-            return again or all((table.location, table.branch) in here for table in tables)
+                unfit = unfit or self._uses[lineage] < self._unfit.get(lineage, 0)
+            return all(lineage in here for lineage in lineages) or (again and not unfit)
 
     def advance(
         self,
@@ -112,20 +125,55 @@ class ImageCache:
         )
         newer = image.with_changes(rows, deleted, in_place=in_place)
         if not newer.wants_folding:
-            self.get(("table", *_key(after)), lambda: newer, _table_bytes)
+            key = ("table", *_key(after))
+            self.get(key, lambda: newer, lambda image: image.nbytes, lambda image: (image.base,))
 
     def postings(self, table: TableVersion, image: TableImage, prop: str) -> Postings:
-        """Return the postings of a text column."""
+        """Return the postings of a text column; the lists of its base are shared by versions."""
+
+        def build() -> Postings:
+            lists = self.get(
+                ("lists", image.base, prop),
+                lambda: build_lists(image.base.arrays([prop])[0]),
+                lambda found: found.nbytes,
+                lambda _: (image.base,),
+            )
+            return with_changes(lists, layers_of(image), _changed(image, prop))
+
         key = ("postings", *_key(table), prop)
-        return self.get(key, lambda: build_postings(image.column(prop).full), lambda p: p.nbytes)
+        return self.get(key, build, lambda found: found.nbytes, lambda _: (image.base,))
 
     def vectors(self, table: TableVersion, image: TableImage, prop: str) -> Vectors:
-        """Return the vectors of a column."""
-        key = ("vectors", *_key(table), prop)
-        return self.get(key, lambda: build_vectors(image.column(prop).full), lambda v: v.nbytes)
+        """Return the vectors of a column; the matrix of its base is shared by versions."""
 
-    def get(self, key: tuple[Any, ...], build: Callable[[], T], nbytes: Callable[[T], int]) -> T:
-        """Return what is kept under a key, building it at most once at a time."""
+        def build() -> Vectors:
+            base = self.get(
+                ("matrix", image.base, prop),
+                lambda: build_base(image.base.arrays([prop])[0]),
+                lambda found: found.nbytes,
+                lambda _: (image.base,),
+            )
+            changed = _changed(image, prop)
+            return Vectors(base, layers_of(image), None if changed is None else build_base(changed))
+
+        key = ("vectors", *_key(table), prop)
+        return self.get(key, build, lambda found: found.nbytes, lambda _: (image.base,))
+
+    def get(
+        self,
+        key: tuple[Any, ...],
+        build: Callable[[], T],
+        nbytes: Callable[[T], int],
+        bases: Callable[[T], tuple[BaseTable, ...]],
+    ) -> T:
+        """Return what is kept under a key, building it at most once at a time.
+
+        Args:
+            key: names the same value for ever.
+            build: makes it.
+            nbytes: memory it holds beside its bases.
+            bases: the tables it is made of.
+        """
         found = self._find(key)
         if found is not None:
             value: T = found.value
@@ -136,7 +184,7 @@ class ImageCache:
             found = self._find(key)
             if found is None:
                 built = build()
-                found = _Entry(built, lambda: nbytes(built))
+                found = _Entry(built, lambda: nbytes(built), bases(built))
                 with self._lock:
                     self._grew = True
                     self._entries[key] = found
@@ -154,22 +202,54 @@ class ImageCache:
             return False  # columns load one by one; weighing them after every query costs more
         with self._lock:
             self._grew = False
-            sizes = {key: entry.nbytes() for key, entry in self._entries.items()}
-            total = sum(sizes.values())
-            gone = 0
-            for key in list(self._entries):
-                if total <= self.max_bytes:
-                    break
-                total -= sizes[key]
-                gone += 1
-                del self._entries[key]
-            return gone > 0
+            gone = self._evict()
+            for entry in self._entries.values():
+                entry.is_new = False
+            return gone
+
+    def _evict(self) -> bool:
+        """Forget the least recently used; what was made of a table goes with its last version."""
+        own = {key: entry.nbytes() for key, entry in self._entries.items()}
+        bases = {base: base.nbytes for entry in self._entries.values() for base in entry.bases}
+        oldest = list(self._entries)
+        for key in oldest:
+            if sum(own.values()) + sum(bases.values()) <= self.max_bytes:
+                break
+            if key in own:
+                self._note_unfit(key)
+                for one in (key, *self._orphans(without=key)):
+                    del self._entries[one], own[one]
+                left = {base for entry in self._entries.values() for base in entry.bases}
+                bases = {base: size for base, size in bases.items() if base in left}
+        return len(self._entries) < len(oldest)
+
+    def _note_unfit(self, key: tuple[Any, ...]) -> None:
+        """Remember a table that is already too much when just read."""
+        if key[0] == "table" and self._entries[key].is_new:
+            lineage = key[1:3]
+            self._unfit[lineage] = self._uses.get(lineage, 0) + _PATIENCE
+
+    def _orphans(self, without: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """Return what is made of a table no version of which is left without the given entry."""
+        known = {
+            base
+            for key, entry in self._entries.items()
+            if key[0] == "table" and key != without
+            for base in entry.bases
+        }
+        return [
+            key
+            for key, entry in self._entries.items()
+            if key != without and any(base not in known for base in entry.bases)
+        ]
 
     @property
     def nbytes(self) -> int:
-        """Memory held; what two versions share is counted for each."""
+        """Memory held; what versions share is counted once."""
         with self._lock:
-            return sum(entry.nbytes() for entry in self._entries.values())
+            entries = list(self._entries.values())
+        bases = {base for entry in entries for base in entry.bases}
+        return sum(entry.nbytes() for entry in entries) + sum(base.nbytes for base in bases)
 
     def _find(self, key: tuple[Any, ...]) -> _Entry | None:
         with self._lock:
@@ -254,9 +334,8 @@ def _nulls(rows: pa.Table) -> pa.Array:
     return pa.nulls(rows.num_rows, pa.uint64())
 
 
-def _table_bytes(image: TableImage) -> int:
-    overlay = 0 if image.overlay is None else int(image.overlay.nbytes)
-    return image.base.nbytes + overlay
+def _changed(image: TableImage, prop: str) -> pa.Array | None:
+    return None if image.overlay is None else one_array(image.overlay.column(prop))
 
 
 def _key(table: TableVersion) -> VersionKey:

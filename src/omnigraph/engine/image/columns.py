@@ -85,12 +85,11 @@ class Column:
         return self.take(np.arange(self.patch.rows))
 
     @property
-    def nbytes(self) -> int:
-        """Memory held by the base and the overlay, derived arrays included."""
-        held = int(self.base.nbytes) + (0 if self.overlay is None else int(self.overlay.nbytes))
-        if self.overlay is not None and "full" in self.__dict__:
-            held += int(self.full.nbytes)
-        return held
+    def derived_nbytes(self) -> int:
+        """Memory held beside the base and the overlay."""
+        if self.overlay is None or "full" not in self.__dict__:
+            return 0
+        return int(self.full.nbytes)
 
 
 def take(values: pa.Array, positions: Ints) -> pa.Array:

@@ -28,8 +28,8 @@ class IdIndex:
 
     @property
     def nbytes(self) -> int:
-        """Memory held by the ids and the lookup arrays."""
-        return int(self.ids.nbytes) + self.hashes.nbytes + self.order.nbytes
+        """Memory held beside the ids themselves."""
+        return self.hashes.nbytes + self.order.nbytes
 
     def find(self, wanted: str) -> int:
         """Return the position of an id, or -1."""

@@ -1,27 +1,33 @@
 """Term postings of one text column: exact BM25 over live rows, whatever indexes exist.
 
 Statistics (number of texts, document frequency, average length) count live rows of the snapshot
-only, so a score is a function of the data and never of files, indexes or deleted rows.
+only, so a score is a function of the data and never of files, indexes or deleted rows. The lists
+of a base belong to the base and are shared by its versions; a version adds the few rows that
+changed since and leaves out those that went.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.image.analyzer import analyze_column
-from omnigraph.engine.image.arrays import Floats, Ints, Mask
+from omnigraph.engine.image.arrays import Floats, Ints, Mask, at_least_kth, distinct
+from omnigraph.engine.image.layers import Layers, unchanged
 
 K1, B = 1.2, 0.75
 
+_SLACK = 1.0 - 1e-9
+"""Sums in another order may differ in their last bits; what is left out must be surely worse."""
+
 
 @dataclass(frozen=True)
-class Postings:
-    """Inverted lists in one set of arrays; `docs` of a term are ascending row positions."""
+class TermLists:
+    """Inverted lists of one column in one set of arrays; `docs` of a term are ascending rows."""
 
     vocabulary: dict[str, int]
     offsets: Ints
@@ -32,109 +38,233 @@ class Postings:
 
     @property
     def nbytes(self) -> int:
-        """Memory held, the vocabulary's Python strings included (estimated at 80 bytes each)."""
+        """Memory held, the vocabulary's Python strings included (estimated at 150 bytes each)."""
         arrays = (self.offsets, self.docs, self.counts, self.lengths, self.has_text)
-        return sum(array.nbytes for array in arrays) + 80 * len(self.vocabulary)
+        return sum(array.nbytes for array in arrays) + 150 * len(self.vocabulary)
 
-    def sizes(self, live: Mask | None) -> tuple[int, float]:
-        """Return how many live rows have a text, and how many terms one has on average."""
-        if live is None:
-            return self._all_sizes
-        return _sizes(self.lengths, self.has_text & live)
-
-    @cached_property
-    def _all_sizes(self) -> tuple[int, float]:
-        return _sizes(self.lengths, self.has_text)
-
-    def of(self, term: int) -> slice:
-        """Return the slice of `docs` and `counts` that belongs to a term."""
-        return slice(int(self.offsets[term]), int(self.offsets[term + 1]))
+    def of(self, term: str) -> tuple[Ints, Ints]:
+        """Return the rows that have a term, ascending, and how often each has it."""
+        code = self.vocabulary.get(term)
+        span = slice(0, 0) if code is None else slice(*self.offsets[code : code + 2].tolist())
+        return self.docs[span], self.counts[span]
 
 
-def _sizes(lengths: Ints, texts: Mask) -> tuple[int, float]:
-    total = int(np.count_nonzero(texts))
-    return total, (float(lengths[texts].sum()) / total or 1.0) if total else 1.0
-
-
-def build_postings(texts: pa.Array) -> Postings:
-    """Return the postings of a text column; nulls have no terms and are not counted as texts."""
+def build_lists(texts: pa.Array) -> TermLists:
+    """Return the lists of a text column; nulls have no terms and are not counted as texts."""
     rows, terms, vocabulary = analyze_column(texts)
-    size = len(texts)
+    size = max(len(texts), 1)
     # One sortable number per (term, row): sorting it groups equal pairs and orders the lists.
-    pairs, counts = np.unique(terms.astype(np.int64) * max(size, 1) + rows, return_counts=True)
-    by_term = pairs // max(size, 1)
-    offsets = np.searchsorted(by_term, np.arange(len(vocabulary) + 1))
-    return Postings(
+    keys = np.sort(terms.astype(np.int64) * size + rows, kind="stable")
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    by_term, docs = np.divmod(keys[first], size)
+    return TermLists(
         vocabulary={term: code for code, term in enumerate(vocabulary)},
-        offsets=offsets,
-        docs=(pairs - by_term * max(size, 1)).astype(np.int32),
-        counts=counts.astype(np.int32),
-        lengths=np.bincount(rows, minlength=size).astype(np.int32),
+        offsets=np.searchsorted(by_term, np.arange(len(vocabulary) + 1)),
+        docs=docs.astype(np.int32),
+        counts=np.diff(first, append=len(keys)).astype(np.int32),
+        lengths=np.bincount(rows, minlength=len(texts)).astype(np.int32),
         has_text=texts.is_valid().to_numpy(zero_copy_only=False),
     )
 
 
 @dataclass(frozen=True, slots=True)
+class Hits:
+    """What one term adds to the score of every row that has it; rows ascend."""
+
+    rows: Ints
+    scores: Floats
+    best: float
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return self.rows.nbytes + self.scores.nbytes
+
+
+@dataclass(frozen=True)
+class Postings:
+    """The texts of one table version: the lists of its base, and of the rows changed since."""
+
+    base: TermLists
+    layers: Layers
+    changed: TermLists | None = None
+    _hits: dict[str, Hits] = field(default_factory=dict, repr=False)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held beside the base: what changed, and the terms asked for so far."""
+        held = 0 if self.changed is None else self.changed.nbytes
+        return held + sum(hits.nbytes for hits in list(self._hits.values()))
+
+    @cached_property
+    def sizes(self) -> tuple[int, float]:
+        """How many live rows have a text, and how many terms one has on average."""
+        texts = terms = 0
+        for lists, live in ((self.base, self.layers.base), (self.changed, self.layers.changed)):
+            if lists is not None:
+                counted = lists.has_text if live is None else lists.has_text & live
+                texts += int(np.count_nonzero(counted))
+                terms += int(lists.lengths[counted].sum())
+        return texts, (terms / texts or 1.0) if texts else 1.0
+
+    def knows(self, term: str) -> bool:
+        """Whether any row has or had a term."""
+        lists = (self.base, self.changed)
+        return any(one is not None and term in one.vocabulary for one in lists)
+
+    def words(self) -> list[str]:
+        """Return every term any row has or had."""
+        if self.changed is None:
+            return list(self.base.vocabulary)
+        return list(self.base.vocabulary | self.changed.vocabulary)
+
+    def hits(self, term: str) -> Hits:
+        """Return the live rows with a term; kept, because queries repeat their words."""
+        found = self._hits.get(term)
+        if found is None:
+            found = self._hits.setdefault(term, self._find(term))
+        return found
+
+    def rows_of(self, term: str) -> Ints:
+        """Return the positions of the live rows with a term, ascending."""
+        return self._occurrences(term)[0]
+
+    def _find(self, term: str) -> Hits:
+        rows, counts, lengths = self._occurrences(term)
+        total, average = self.sizes
+        idf = math.log(1.0 + (total - len(rows) + 0.5) / (len(rows) + 0.5))
+        times = counts.astype(np.float64)
+        norm = K1 * (1.0 - B + B * lengths / average)
+        scores = idf * times * (K1 + 1.0) / (times + norm)
+        return Hits(rows, scores, float(scores.max(initial=0.0)))
+
+    def _occurrences(self, term: str) -> tuple[Ints, Ints, Ints]:
+        """Return positions, how often each has the term, and how long each text is."""
+        docs, counts = _kept(*self.base.of(term), self.layers.base)
+        lengths = self.base.lengths[docs]
+        rows = docs.astype(np.int64)
+        if self.changed is None:
+            return rows, counts, lengths
+        more, more_counts = _kept(*self.changed.of(term), self.layers.changed)
+        if not len(more):
+            return rows, counts, lengths
+        rows = np.concatenate([rows, self.layers.positions[more]])
+        order = np.argsort(rows, kind="stable")
+        return (
+            rows[order],
+            np.concatenate([counts, more_counts])[order],
+            np.concatenate([lengths, self.changed.lengths[more]])[order],
+        )
+
+
+def _kept(docs: Ints, counts: Ints, live: Mask | None) -> tuple[Ints, Ints]:
+    if live is None:
+        return docs, counts
+    kept = live[docs]
+    return docs[kept], counts[kept]
+
+
+def build_postings(texts: pa.Array) -> Postings:
+    """Return the postings of a column that did not change since it was read."""
+    return Postings(build_lists(texts), unchanged(len(texts)))
+
+
+def with_changes(base: TermLists, layers: Layers, changed: pa.Array | None) -> Postings:
+    """Return the postings of a later version; costs the changed rows only."""
+    return Postings(base, layers, None if changed is None else build_lists(changed))
+
+
+@dataclass(frozen=True, slots=True)
 class Bm25:
-    """Scores of the rows that contain at least one query term, by ascending position."""
+    """Scores of rows that contain at least one query term, by ascending position."""
 
     rows: Ints
     scores: Floats
 
 
-def bm25(postings: Postings, terms: tuple[str, ...], live: Mask | None = None) -> Bm25:
-    """Return the BM25 score of every live row that matches; `live` None means all rows live.
+def bm25(postings: Postings, terms: tuple[str, ...]) -> Bm25:
+    """Return the BM25 score of every live row that matches.
 
-    A term repeated in the query counts as often as it is repeated.
+    A term repeated in the query counts as often as it is repeated. Terms are added in query
+    order, so equal texts get bit-equal scores.
     """
-    total, average = postings.sizes(live)
-    rows_of: list[Ints] = []
-    parts: list[Floats] = []
-    if total:
-        for term in terms:
-            code = postings.vocabulary.get(term)
-            if code is None:
-                continue
-            span = postings.of(code)
-            docs, counts = postings.docs[span], postings.counts[span].astype(np.float64)
-            if live is not None:
-                kept = live[docs]
-                docs, counts = docs[kept], counts[kept]
-            if not len(docs):
-                continue
-            idf = math.log(1.0 + (total - len(docs) + 0.5) / (len(docs) + 0.5))
-            norm = K1 * (1.0 - B + B * postings.lengths[docs] / average)
-            rows_of.append(docs)
-            parts.append(idf * counts * (K1 + 1.0) / (counts + norm))
-    if not rows_of:
-        return Bm25(np.empty(0, np.int32), np.empty(0, np.float64))
-    if len(rows_of) == 1:
-        return Bm25(rows_of[0], parts[0])
-    # Terms are added in query order, so equal texts get bit-equal scores.
-    scores = np.zeros(len(postings.lengths), np.float64)
-    hit = np.zeros(len(postings.lengths), dtype=bool)
-    for docs, part in zip(rows_of, parts, strict=True):
-        scores[docs] += part
-        hit[docs] = True
-    rows = np.flatnonzero(hit)
-    return Bm25(rows, scores[rows])
+    found = [hits for hits in map(postings.hits, terms) if len(hits.rows)]
+    if not found:
+        return Bm25(np.empty(0, np.int64), np.empty(0, np.float64))
+    if len(found) == 1:
+        return Bm25(found[0].rows, found[0].scores)
+    rows = np.concatenate([hits.rows for hits in found])
+    # Scores are positive, so a sum of zero is a row without any of the terms.
+    sums = _summed(rows, found)
+    members = np.flatnonzero(sums)
+    return Bm25(members, sums[members])
+
+
+def bm25_best(postings: Postings, terms: tuple[str, ...], wanted: int) -> Bm25:
+    """Return the `wanted` best rows and all that tie with the last, perhaps some more.
+
+    Their scores are exactly those `bm25` gives. Rows that only have terms too weak to lift them
+    among the best are never looked at.
+    """
+    found = [hits for hits in map(postings.hits, terms) if len(hits.rows)]
+    if len(found) <= 1 or wanted <= 0:
+        return _cut(bm25(postings, terms), wanted)
+    enough = max(at_least_kth(hits.scores, wanted) for hits in found) * _SLACK
+    strong = _able_to_reach(found, enough)
+    rows = np.concatenate([hits.rows for hits in strong])
+    sums = _summed(rows, strong)[rows]
+    missing = sum(hits.best for hits in found) - sum(hits.best for hits in strong)
+    enough = max(enough, at_least_kth(sums, wanted * len(strong)) * _SLACK)
+    rows = distinct(rows[sums + missing >= enough])
+    return _cut(Bm25(rows, _added_up(found, rows)), wanted)
+
+
+def _summed(rows: Ints, found: list[Hits]) -> Floats:
+    """Return by position what the terms add up to, added in their order."""
+    scores = np.concatenate([hits.scores for hits in found])
+    return np.asarray(np.bincount(rows, scores), np.float64)
+
+
+def _able_to_reach(found: list[Hits], enough: float) -> list[Hits]:
+    """Leave out the weakest terms as long as all of them together cannot reach a score."""
+    weak, total = set(), 0.0
+    for hits in sorted(found, key=lambda one: one.best):
+        total += hits.best
+        if total >= enough:
+            break
+        weak.add(id(hits))
+    return [hits for hits in found if id(hits) not in weak]
+
+
+def _added_up(found: list[Hits], rows: Ints) -> Floats:
+    """Return the sums over all terms, in query order, for a few rows."""
+    sums = np.zeros(len(rows), np.float64)
+    for hits in found:
+        at = np.minimum(np.searchsorted(hits.rows, rows), len(hits.rows) - 1)
+        sums += np.where(hits.rows[at] == rows, hits.scores[at], 0.0)
+    return sums
+
+
+def _cut(found: Bm25, wanted: int) -> Bm25:
+    if len(found.rows) <= wanted:
+        return found
+    kept = np.flatnonzero(found.scores >= at_least_kth(found.scores, wanted))
+    return Bm25(found.rows[kept], found.scores[kept])
 
 
 def matching_any(postings: Postings, terms: tuple[str, ...]) -> Mask:
-    """Return a mask over all rows: those that contain at least one of the terms."""
-    mask = np.zeros(len(postings.lengths), dtype=bool)
+    """Return a mask over all positions: those that contain at least one of the terms."""
+    mask = np.zeros(postings.layers.size, dtype=bool)
     for term in terms:
-        code = postings.vocabulary.get(term)
-        if code is not None:
-            mask[postings.docs[postings.of(code)]] = True
+        mask[postings.rows_of(term)] = True
     return mask
 
 
 def similar_terms(postings: Postings, term: str, max_edits: int) -> tuple[str, ...]:
-    """Return the vocabulary terms within `max_edits` insertions, deletions or substitutions."""
+    """Return the known terms within `max_edits` insertions, deletions or substitutions."""
     if max_edits <= 0:
-        return (term,) if term in postings.vocabulary else ()
-    words = [word for word in postings.vocabulary if abs(len(word) - len(term)) <= max_edits]
+        return (term,) if postings.knows(term) else ()
+    words = [word for word in postings.words() if abs(len(word) - len(term)) <= max_edits]
     if not words:
         return ()
     distances = _levenshtein(term, words)

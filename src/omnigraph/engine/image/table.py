@@ -22,6 +22,8 @@ from omnigraph.engine.image.ids import MISSING, IdIndex, build_ids
 ID = "id"
 FOLD_SHARE = 0.05
 FOLD_FLOOR = 4_096
+_ADDED_ID_BYTES = 150
+"""What a Python dict takes for one id, about."""
 
 ColumnLoader = Callable[[Sequence[str]], pa.Table]
 
@@ -57,7 +59,7 @@ class BaseTable:
     @property
     def nbytes(self) -> int:
         """Memory held by what is loaded."""
-        held = sum(int(array.nbytes) for array in self._arrays.values())
+        held = sum(int(array.nbytes) for array in list(self._arrays.values()))
         return held + (self.ids.nbytes if "ids" in self.__dict__ else 0)
 
 
@@ -106,6 +108,16 @@ class TableImage:
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         return place
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held beside the base: the overlay, and what queries derived from this version."""
+        held = 0 if self.overlay is None else int(self.overlay.nbytes)
+        held += _ADDED_ID_BYTES * len(self._added) + self.dead.nbytes
+        held += sum(column.derived_nbytes for column in list(self._columns.values()))
+        held += sum(codes.nbytes for codes in list(self._codes.values()))
+        derived = (vars(self).get(name) for name in ("live", "live_positions", "id_order"))
+        return held + sum(int(array.nbytes) for array in derived if array is not None)
 
     def column(self, name: str) -> Column:
         """Return a property's values by position."""

@@ -1,95 +1,96 @@
 """Vectors of one column and exact cosine distance.
 
-A distance must not depend on how a row was found: the fast single-precision product only selects
-candidates, with a margin above its rounding error; what is returned is computed row by row in
+A distance must not depend on how a row was found: fast single-precision products only select
+candidates, with a margin above their rounding error; what is returned is computed row by row in
 double precision, so the same row has bit-equal distances on every path.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.engine.image.arrays import Floats, Ints, Mask
+from omnigraph.engine.image.arrays import Floats, Ints, Mask, at_least_kth
+from omnigraph.engine.image.blocks import Blocks, build_blocks, margin_of
+from omnigraph.engine.image.layers import Layers, unchanged
 
-_EXACT_BELOW = 2_048
+Matrix = npt.NDArray[np.float32]
+
+_EXACT_BELOW = 512
 _ROWS_AT_ONCE = 65_536
+_SMALL, _LARGE = 1e-30, 1e30
+BLOCKS_FROM_ROWS = 16_384
+"""Smaller matrices are read faster than a search is thought about."""
+BLOCKS_AFTER = 48
+"""Searches of a whole matrix after which sorting it into blocks would have paid off."""
 
 
-@dataclass(frozen=True)
-class Vectors:
-    """A matrix by row position; `valid` None means no nulls."""
+@dataclass
+class VectorBase:
+    """A matrix by row, what scales its rows to length one, and which rows have a vector."""
 
-    matrix: npt.NDArray[np.float32]
+    matrix: Matrix
     valid: Mask | None
-    scale: npt.NDArray[np.float32]
+    scale: Matrix
+    tame: bool
+    """Whether single precision can hold the products of every row."""
+    _searches: int = 0
+    _blocks: Blocks | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
     def nbytes(self) -> int:
         """Memory held beyond the column itself."""
-        return self.scale.nbytes + (self.valid.nbytes if self.valid is not None else 0)
+        held = self.scale.nbytes + (self.valid.nbytes if self.valid is not None else 0)
+        return held + (self._blocks.nbytes if self._blocks is not None else 0)
 
-    @property
-    def dim(self) -> int:
-        """Width of every vector."""
-        return int(self.matrix.shape[1])
+    @cached_property
+    def margin(self) -> float:
+        """How far a product of two unit vectors may be off."""
+        return margin_of(self.matrix.shape[1])
 
-    def distances(self, query: npt.NDArray[np.float32], positions: Ints) -> Floats:
-        """Return the cosine distance of each given row; NaN where the vector is null.
+    def candidates(self, unit: Matrix, k: int, held: Mask | None) -> Ints:
+        """Return a superset of the k rows nearest to a unit vector among those held."""
+        if not self.tame:
+            return np.arange(len(self.matrix)) if held is None else np.flatnonzero(held)
+        blocks = self._ready()
+        found = None if blocks is None else blocks.candidates(self, unit, k, held)
+        if found is not None:
+            return found
+        similar = (self.matrix @ unit) * self.scale
+        if held is not None:
+            similar[~held] = -np.inf
+        # The k-th best and any row may each be off by the margin.
+        return np.flatnonzero(similar >= max(at_least_kth(similar, k) - 2 * self.margin, -2.0))
 
-        A zero vector points nowhere: its distance to everything is 1.
-        """
-        out = np.empty(len(positions), np.float64)
-        for start in range(0, len(positions), _ROWS_AT_ONCE):
-            part = positions[start : start + _ROWS_AT_ONCE]
-            out[start : start + len(part)] = _cosine(self.matrix[part], query)
-        if self.valid is not None:
-            out[~self.valid[positions]] = np.nan
-        return out
+    def similar(self, unit: Matrix, rows: Ints) -> Matrix:
+        """Return the cosine similarity of a few rows, within the margin."""
+        return (self.matrix[rows] @ unit) * self.scale[rows]
 
-    def nearest(
-        self, query: npt.NDArray[np.float32], k: int, allowed: Ints | None = None
-    ) -> tuple[Ints, Floats]:
-        """Return the k nearest rows with their distances, nearest first.
+    def _ready(self) -> Blocks | None:
+        """Return the blocks; they are made once enough searches asked for the whole matrix."""
+        if self._blocks is not None or len(self.matrix) < BLOCKS_FROM_ROWS:
+            return self._blocks
+        self._searches += 1
+        if self._searches > BLOCKS_AFTER and self._lock.acquire(blocking=False):
+            # One search pays; others meanwhile go on as before.
+            try:
+                self._make_blocks()
+            finally:
+                self._lock.release()
+        return self._blocks
 
-        Rows at the same distance as the k-th are all returned: which of them count is the
-        caller's rule (ids), not ours. `allowed` restricts the rows; null vectors never qualify.
-        """
-        rows = np.arange(len(self.matrix)) if allowed is None else allowed
-        if self.valid is not None:
-            rows = rows[self.valid[rows]]
-        if k <= 0 or not len(rows):
-            return np.empty(0, np.int64), np.empty(0, np.float64)
-        if len(rows) > max(_EXACT_BELOW, 4 * k):
-            rows = self._candidates(query, k, rows, whole=allowed is None and self.valid is None)
-        distances = self.distances(query, rows)
-        if len(rows) > k:
-            worst = np.partition(distances, k - 1)[k - 1]
-            kept = distances <= worst
-            rows, distances = rows[kept], distances[kept]
-        order = np.argsort(distances, kind="stable")
-        return rows[order], distances[order]
-
-    def _candidates(
-        self, query: npt.NDArray[np.float32], k: int, rows: Ints, *, whole: bool
-    ) -> Ints:
-        """Return a superset of the k nearest rows, a little larger than k."""
-        norm = float(np.linalg.norm(query))
-        unit = (query / norm).astype(np.float32) if norm else query
-        if whole:
-            similar = (self.matrix @ unit) * self.scale
-        else:
-            similar = (self.matrix[rows] @ unit) * self.scale[rows]
-        least = np.partition(similar, len(similar) - k)[len(similar) - k]
-        # Each of dim products and sums may be off by half an ulp of a value of at most 1.
-        margin = np.float32(4 * self.dim * np.finfo(np.float32).eps)
-        return np.asarray(rows[similar >= least - margin])
+    def _make_blocks(self) -> None:
+        if self._blocks is None:
+            self._blocks = build_blocks(self.matrix, self.scale)
 
 
-def build_vectors(column: pa.FixedSizeListArray) -> Vectors:
+def build_base(column: pa.FixedSizeListArray) -> VectorBase:
     """Return the matrix of a vector column; the values are not copied."""
     dim = column.type.list_size
     flat = column.values.slice(column.offset * dim, len(column) * dim)
@@ -99,15 +100,124 @@ def build_vectors(column: pa.FixedSizeListArray) -> Vectors:
         valid = column.is_valid().to_numpy(zero_copy_only=False)
         matrix = np.where(valid[:, None], matrix, np.float32(0))
     norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
+    tame = bool(((norms == 0) | ((norms > _SMALL) & (norms < _LARGE))).all())
     with np.errstate(divide="ignore"):
-        scale = np.where(norms > 0, 1.0 / norms, 0.0).astype(np.float32)
-    return Vectors(matrix, valid, scale)
+        scale = np.where((norms > 0) & tame, 1.0 / norms, 0.0).astype(np.float32)
+    return VectorBase(matrix, valid, scale, tame)
 
 
-def _cosine(rows: npt.NDArray[np.float32], query: npt.NDArray[np.float32]) -> Floats:
-    left, right = rows.astype(np.float64), query.astype(np.float64)
+@dataclass(frozen=True)
+class Vectors:
+    """The vectors of one table version: its base, and the rows changed since."""
+
+    base: VectorBase
+    layers: Layers
+    changed: VectorBase | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held beside the base."""
+        masks = (self.layers.base, self.layers.changed)
+        held = sum(mask.nbytes for mask in masks if mask is not None)
+        return held + (0 if self.changed is None else self.changed.nbytes)
+
+    @property
+    def dim(self) -> int:
+        """Width of every vector."""
+        return int(self.base.matrix.shape[1])
+
+    @cached_property
+    def _held(self) -> Mask | None:
+        """Which base rows hold and have a vector; None is all."""
+        return _both(self.layers.base, self.base.valid)
+
+    @cached_property
+    def _changed_rows(self) -> Ints:
+        """The live overlay rows that have a vector."""
+        if self.changed is None:
+            return np.empty(0, np.int64)
+        mask = _both(self.layers.changed, self.changed.valid)
+        return np.arange(len(self.changed.matrix)) if mask is None else np.flatnonzero(mask)
+
+    def distances(self, query: Matrix, positions: Ints) -> Floats:
+        """Return the cosine distance of each given row; NaN where the vector is null.
+
+        A zero vector points nowhere: its distance to everything is 1.
+        """
+        out = np.empty(len(positions), np.float64)
+        for start in range(0, len(positions), _ROWS_AT_ONCE):
+            part = positions[start : start + _ROWS_AT_ONCE]
+            out[start : start + len(part)] = self._distances(query, part)
+        return out
+
+    def _distances(self, query: Matrix, positions: Ints) -> Floats:
+        if self.changed is None:
+            return _cosine(self.base, query, positions)
+        out = np.empty(len(positions), np.float64)
+        slots = self.layers.patch.slots(positions)
+        old = slots < 0
+        out[old] = _cosine(self.base, query, positions[old])
+        out[~old] = _cosine(self.changed, query, slots[~old])
+        return out
+
+    def nearest(self, query: Matrix, k: int, allowed: Ints | None = None) -> tuple[Ints, Floats]:
+        """Return the k nearest rows with their distances, nearest first.
+
+        Rows at the same distance as the k-th are all returned: which of them count is the
+        caller's rule (ids), not ours. `allowed` restricts the rows (live positions, ascending);
+        None is every live row. Null vectors never qualify.
+        """
+        if k <= 0:
+            return np.empty(0, np.int64), np.empty(0, np.float64)
+        rows = self._contenders(query, k, allowed)
+        distances = self.distances(query, rows)
+        has = ~np.isnan(distances)
+        if not has.all():
+            rows, distances = rows[has], distances[has]
+        if len(rows) > k:
+            kept = distances <= np.partition(distances, k - 1)[k - 1]
+            rows, distances = rows[kept], distances[kept]
+        order = np.argsort(distances, kind="stable")
+        return rows[order], distances[order]
+
+    def _contenders(self, query: Matrix, k: int, allowed: Ints | None) -> Ints:
+        """Return live positions among which the k nearest are."""
+        if allowed is not None and len(allowed) <= max(_EXACT_BELOW, 4 * k):
+            return allowed
+        norm = float(np.linalg.norm(query.astype(np.float64)))
+        # A query without a direction is equally far from everything.
+        unit = (query.astype(np.float64) / norm).astype(np.float32) if norm else query
+        held, changed = self._held, self._changed_rows
+        if allowed is not None:
+            among = np.zeros(self.layers.size, dtype=bool)
+            among[allowed] = True
+            held = _both(among[: len(self.base.matrix)], held)
+            if len(changed):
+                changed = changed[among[self.layers.positions[changed]]]
+        rows = self.base.candidates(unit, k, held)
+        if not len(changed):
+            return rows
+        return np.sort(np.concatenate([rows, self.layers.positions[changed]]))
+
+
+def build_vectors(column: pa.FixedSizeListArray) -> Vectors:
+    """Return the vectors of a column that did not change since it was read."""
+    return Vectors(build_base(column), unchanged(len(column)))
+
+
+def _both(left: Mask | None, right: Mask | None) -> Mask | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return left & right
+
+
+def _cosine(base: VectorBase, query: Matrix, rows: Ints) -> Floats:
+    left, right = base.matrix[rows].astype(np.float64), query.astype(np.float64)
     products = (left * right).sum(axis=1)
     lengths = np.sqrt((left * left).sum(axis=1)) * np.sqrt((right * right).sum())
     with np.errstate(divide="ignore", invalid="ignore"):
         similar = np.where(lengths > 0, products / lengths, 0.0)
-    return np.asarray(1.0 - np.clip(similar, -1.0, 1.0))
+    out = np.asarray(1.0 - np.clip(similar, -1.0, 1.0))
+    if base.valid is not None:
+        out[~base.valid[rows]] = np.nan
+    return out

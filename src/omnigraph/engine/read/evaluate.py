@@ -183,7 +183,7 @@ def bm25_members(score: Bm25, ctx: ReadContext) -> tuple[Ints, Floats]:
     """Return the positions that contain a query term, ascending, with their relevance."""
     query = constant(score.query, ctx)
     terms = () if query is None else analyze(query)
-    found = bm25(_postings(score.target, ctx), terms, ctx.image(score.var).live)
+    found = bm25(_postings(score.target, ctx), terms)
     return found.rows, found.scores
 
 

@@ -80,7 +80,10 @@ class SnapshotImages:
         # Every other position depends on the version and is looked up for it.
         bases = (image.base, near_nodes.base, far_nodes.base)
         base, loose = self._cache.get(
-            ("csr", direction, *bases), build, lambda kept: kept[0].nbytes + kept[1].nbytes
+            ("csr", direction, *bases),
+            build,
+            lambda kept: kept[0].nbytes + kept[1].nbytes,
+            lambda _: bases,
         )
         rest = np.concatenate([loose, np.arange(image.base.rows, image.positions)])
         if not len(rest):

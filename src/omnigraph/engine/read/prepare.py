@@ -71,6 +71,12 @@ class Prepared:
     is_set: bool
     """Whether no two rows are equal once all operators have run."""
 
+    def needs_best_only(self, score: Rrf) -> bool:
+        """Whether nodes that do not come first by a fused score may be left out of it."""
+        ranking = self.ir.ranking
+        ranks = ranking is not None and ranking.best_first and ranking.score == score
+        return ranks and not (self.is_aggregate or self.ir.distinct)
+
 
 _KEPT = 1_024
 _known: dict[int, Prepared] = {}

@@ -9,17 +9,17 @@ import pyarrow as pa
 
 from omnigraph.compiler.catalog.arrow import arrow_type
 from omnigraph.compiler.compile import BoundQuery
-from omnigraph.compiler.ir.ops import Ranking, ReadIr
+from omnigraph.compiler.ir.ops import ReadIr
 from omnigraph.compiler.query.ast import AggregateFn
-from omnigraph.compiler.query.typed import Aggregate, Column, Expr, Prop, Rrf
-from omnigraph.engine.image.arrays import Ints, distinct, renumbered
+from omnigraph.compiler.query.typed import Aggregate, Column, Expr, Prop
+from omnigraph.engine.image.arrays import Ints
 from omnigraph.engine.read.aggregate import aggregate, group, key_codes
 from omnigraph.engine.read.context import Budget, Images, ReadContext
 from omnigraph.engine.read.evaluate import values
 from omnigraph.engine.read.operators import run_stages
 from omnigraph.engine.read.order import by_ids, contenders, ranks, sorted_rows
 from omnigraph.engine.read.prepare import Prepared, prepared
-from omnigraph.engine.read.rank import rank_nodes
+from omnigraph.engine.read.rank import fused, members
 from omnigraph.engine.read.rows import ONE_EMPTY_ROW, Rows
 from omnigraph.engine.read.trace import Trace
 
@@ -73,12 +73,12 @@ def _answer(plan: Prepared, rows: Rows, window: Window, ctx: ReadContext) -> Ans
     """Group, rank, order and project what the operators matched."""
     ir = plan.ir
     for score in plan.fusions:
-        ctx.fused[score] = rank_nodes(score, distinct(rows.at[score.var]), window.end, ctx)
+        ctx.fused[score] = fused(score, rows, window.end, ctx, best=plan.needs_best_only(score))
     if plan.is_aggregate:
         return _aggregated(plan, rows, window, ctx)
     rank: list[Ints] = []
     if ir.ranking is not None:
-        rows, best = _members(ir.ranking, rows, window, ctx)
+        rows, best = members(ir.ranking, rows, None if ir.distinct else window.end, ctx)
         rank = [best]
     keys = rank + [_sort_key(key.expr, key.descending, rows, ctx) for key in ir.order]
     if ir.distinct:
@@ -111,24 +111,6 @@ def _sort_key(expr: Expr, descending: bool, rows: Rows, ctx: ReadContext) -> Int
     assert not isinstance(expr, Aggregate), "aggregates are ordered after grouping"
     codes = key_codes(expr, rows, ctx)
     return -codes if descending else codes
-
-
-def _members(ranking: Ranking, rows: Rows, window: Window, ctx: ReadContext) -> tuple[Rows, Ints]:
-    """Return the rows of the ranked nodes, and integers that sort them as the ranking asks."""
-    score = ranking.score
-    at = rows.at[score.var]
-    positions = ctx.image(score.var).positions
-    ranked = ctx.fused[score] if isinstance(score, Rrf) else None
-    if ranked is None:
-        _, first = renumbered(at, positions)
-        wanted = window.end if ranking.best_first else None
-        ranked = rank_nodes(score, at[first], wanted, ctx)
-    place = np.full(positions, -1, np.int64)
-    place[ranked.positions] = np.unique(ranked.keys, return_inverse=True)[1]
-    places = place[at]
-    members = np.flatnonzero(places >= 0)
-    chosen = places[members]
-    return rows.take(members), chosen if ranking.best_first else -chosen
 
 
 def _projected(ir: ReadIr, rows: Rows, ctx: ReadContext) -> Answer:
