@@ -97,7 +97,7 @@ def test_an_overwrite_does_not_wipe_what_it_has_not_seen(docs):
     assert set(rows(docs, "node:Doc")) == {"theirs"}
 
 
-@pytest.mark.parametrize("stage", ["read", "commit"])
+@pytest.mark.parametrize("stage", ["read", "check", "write", "commit"])
 def test_a_load_that_is_killed_leaves_the_graph_as_it_was(tmp_path, stage):
     program = f"""
         import os, signal, sys
@@ -140,5 +140,5 @@ def test_an_interrupted_ingest_keeps_a_branch_that_others_wrote_to(graph):
         graph.mutate('query q() { insert Person { name: "eve" } }', branch="new")
 
     with pytest.raises(ConstraintError):
-        graph.ingest(jsonl(edge("Knows", "no", "one")), branch="new", progress=At("commit", write))
+        graph.ingest(jsonl(edge("Knows", "no", "one")), branch="new", progress=At("check", write))
     assert set(rows(graph, "node:Person", "new")) == {"ada", "eve"}

@@ -7,7 +7,8 @@ from ulid import ULID
 
 from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.source import Source
-from omnigraph.pipeline.check import places_of, row_faults
+from omnigraph.pipeline.check import row_faults
+from omnigraph.pipeline.loaded import places_of
 from omnigraph.pipeline.row_ids import generated_ids, key_ids
 from omnigraph.pipeline.runner import InlineRunner
 from omnigraph.pipeline.sources import find_sources
@@ -44,7 +45,7 @@ def outcome(paths, folder, split, runner=None, max_line=1 << 20):
         placed = rows.drop_columns("_at").append_column("where", at)
         tables.setdefault(spill.table_key, []).append(placed)
     whole = {key: pa.concat_tables(parts).sort_by("where") for key, parts in tables.items()}
-    found = row_faults(parsed, places)
+    found = row_faults(parsed, places, 100)
     return (
         {key: rows.to_pylist() for key, rows in sorted(whole.items())},
         [(one.place, one.message) for one in found.items],

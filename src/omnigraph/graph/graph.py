@@ -250,7 +250,7 @@ class Graph:
             self._options.clock,
         )
         with Engines(options, spark) as engines:
-            return load_data(target, data, options, engines.choose, progress)
+            return load_data(target, data, options, engines, progress)
 
     def ingest(
         self,
@@ -286,7 +286,7 @@ class Graph:
             )
         except BaseException:
             # Somebody else may have found the new branch and written to it.
-            if created is not None and self.snapshot(branch).commit_id == created.commit_id:
+            if created is not None and _is_at(self.snapshot(branch), created):
                 self.branches.delete(branch)
             raise
         return replace(result, base_branch=source, branch_created=created is not None)
@@ -455,6 +455,11 @@ def _request_hash(text: Source, name: str, params: Mapping[str, Any] | None) -> 
     """Return a fingerprint of a request: the same key must not stand for another one."""
     request = [text.text, name, params or {}]
     return hashlib.sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _is_at(snapshot: Snapshot, other: Snapshot) -> bool:
+    """Whether nobody has written anything in between."""
+    return snapshot.logical_commit_id == other.logical_commit_id
 
 
 def _mutation_ir(compiled: CompiledQuery) -> MutationIr:

@@ -1,61 +1,117 @@
-"""What the rows of a load break together, and where in the input the fault lies.
+"""The second stage: what the rows of a load break together and against what is committed.
 
-The rules are the shared validator's; here rows are told apart by place, ids given twice are found,
-and, when asked for, bad rows are left out until the rest is sound.
+The rules are the shared validator's. Who finds what is broken is a `Checks`: this process with
+Arrow, or Spark with joins; both name rows by number, so the report is the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.compiler.catalog.model import ID, SRC, Catalog
-from omnigraph.engine.write.violations import ConstraintError, Rule, Violation, Violations
+from omnigraph.compiler.catalog.model import ID, SRC
+from omnigraph.engine.image.arrays import one_array
+from omnigraph.engine.write.change_set import ChangeSet, TableChange
+from omnigraph.engine.write.validate import find_broken
+from omnigraph.engine.write.violations import Broken, ConstraintError, Rule, Violation, Violations
+from omnigraph.pipeline.loaded import Gone, Loaded, Places, joined
+from omnigraph.pipeline.model import Mode
+from omnigraph.pipeline.row_ids import Ints
 from omnigraph.pipeline.rows import AT
-from omnigraph.pipeline.sources import LinesSource, Source
-from omnigraph.pipeline.tasks import ROW_BITS, Parsed, Task
-
-Tables = Mapping[str, pa.Table]
-"""Loaded rows by table, with their `AT` column."""
+from omnigraph.pipeline.tasks import ROW_BITS, Parsed
+from omnigraph.storage.snapshot import Snapshot
 
 _NEEDS_OTHER_ROWS = (Rule.ENDPOINT, Rule.CARDINALITY)
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Turns the number of a row into words: which input, which line."""
+class Repeats:
+    """Rows of one table with an id that an earlier row has."""
 
-    sources: Sequence[Source]
-    tasks: Sequence[Task]
-    first: Sequence[int]
-    """How many lines of the same source come before each task."""
-
-    def of(self, at: int) -> str:
-        """Return the place of a row by its `AT` value."""
-        number, row = at >> ROW_BITS, at & ((1 << ROW_BITS) - 1)
-        source = self.sources[self.tasks[number].source]
-        if isinstance(source, LinesSource):
-            return f"{source.name}:{self.first[number] + row}"
-        return f"{source.name}: row {row}"
+    table_key: str
+    at: Ints
+    first: Ints
+    """The number of the earlier row, for each."""
 
 
-def places_of(sources: Sequence[Source], tasks: Sequence[Task], parsed: Sequence[Parsed]) -> Places:
-    """Return the places of all rows; the lines of earlier tasks of a file come first."""
-    first = [0] * len(tasks)
-    for before, task in pairwise(tasks):
-        if before.source == task.source:
-            first[task.number] = first[before.number] + parsed[before.number].lines
-    return Places(sources, tasks, first)
+class Checks(Protocol):
+    """Finds what rows break together; rows are named by number, and reported by it."""
+
+    def repeats(self) -> Iterator[Repeats]:
+        """Yield the ids that are given more than once."""
+        ...
+
+    def across(self, gone: Gone) -> Iterator[Broken]:
+        """Yield every rule across rows that is broken once some rows are left out."""
+        ...
 
 
-def row_faults(parsed: Iterable[Parsed], places: Places) -> Violations:
+class InlineChecks:
+    """The shared validator over the mapped key columns, in this process."""
+
+    def __init__(self, loaded: Loaded, mode: Mode, base: Snapshot) -> None:
+        self._loaded = loaded
+        self._mode = mode
+        self._base = base
+
+    def repeats(self) -> Iterator[Repeats]:
+        """Yield the ids that are given more than once."""
+        for key in self._loaded.keys:
+            if not self._loaded.generated(key):
+                yield from _repeats(key, self._loaded.key_rows(key, {}))
+
+    def across(self, gone: Gone) -> Iterator[Broken]:
+        """Yield every rule across rows that is broken once some rows are left out."""
+        rows = {key: self._loaded.key_rows(key, gone) for key in self._loaded.keys}
+        changes = ChangeSet(
+            {
+                key: change_of(found, self._mode, self._loaded.generated(key))
+                for key, found in rows.items()
+                if len(found)
+            }
+        )
+        catalog = self._loaded.catalog
+        for broken in find_broken(changes, self._base, catalog, values_are_checked=True):
+            yield numbered(broken, rows.get(broken.table_key))
+
+
+def _repeats(key: str, rows: pa.Table) -> Iterator[Repeats]:
+    if pc.count_distinct(rows[ID]).as_py() == len(rows):
+        return
+    numbers = rows[AT].to_numpy()
+    codes = pc.dictionary_encode(one_array(rows[ID])).indices.to_numpy()
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    again = np.flatnonzero(first[inverse] != np.arange(len(codes)))
+    yield Repeats(key, numbers[again], numbers[first[inverse[again]]])
+
+
+def change_of(rows: pa.Table, mode: Mode, generated: bool) -> TableChange:
+    """Return what a mode does with the rows of a table."""
+    match mode:
+        case Mode.OVERWRITE:
+            return TableChange(rows, replaces=True)
+        case Mode.APPEND:
+            return TableChange(rows, inserts_new=generated, must_be_new=not generated)
+        case Mode.MERGE:
+            return TableChange(rows, inserts_new=generated)
+
+
+def numbered(broken: Broken, rows: pa.Table | None) -> Broken:
+    """Return a finding about rows by position as one about rows by number."""
+    if rows is None:
+        return broken
+    numbers = rows[AT].to_numpy()
+    return replace(broken, rows=np.where(broken.rows < 0, -1, numbers[np.maximum(broken.rows, 0)]))
+
+
+def row_faults(parsed: Iterable[Parsed], places: Places, limit: int) -> Violations:
     """Return what the tasks found wrong, in input order."""
-    found = Violations()
+    found = Violations(limit)
     for one in parsed:
         for fault in one.faults:
             place = places.of((one.number << ROW_BITS) | fault.row)
@@ -64,61 +120,26 @@ def row_faults(parsed: Iterable[Parsed], places: Places) -> Violations:
     return found
 
 
-def without_repeats(
-    tables: Tables, generated: frozenset[str], places: Places, found: Violations
-) -> dict[str, pa.Table]:
-    """Return the rows with every id once; later rows with a known id are violations.
+def check_all(checks: Checks, loaded: Loaded, found: Violations) -> None:
+    """Return only if nothing is wrong; `found` has what is wrong with single rows.
 
-    Tables in `generated` have only ids that were made for their rows, each once.
+    Raises:
+        ConstraintError: with the first violations, each with its place.
     """
-    kept: dict[str, pa.Table] = {}
-    for key, rows in tables.items():
-        ids = rows[ID]
-        if key in generated or pc.count_distinct(ids).as_py() == len(rows):
-            kept[key] = rows
-            continue
-        codes = pc.dictionary_encode(ids.combine_chunks()).indices.to_numpy()
-        _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-        again = first[inverse] != np.arange(len(codes))
-        name = key.partition(":")[2]
-        for at in np.flatnonzero(again):
-            value = ids[int(at)].as_py()
-            other = places.of(rows[AT][int(first[inverse[at]])].as_py())
-            text = f"{name} '{value}' is given twice (first at {other})"
-            place = places.of(rows[AT][int(at)].as_py())
-            found.add(Violation(Rule.KEY, name, text, ID, value, value, place))
-        kept[key] = rows.filter(pa.array(~again))
-    return kept
+    gone: dict[str, Ints] = {}
+    for repeats in checks.repeats():
+        report(_given_twice(repeats, loaded), loaded, found)
+        gone[repeats.table_key] = np.sort(repeats.at)
+    # A row that was refused may be all that others lack.
+    ignored = _NEEDS_OTHER_ROWS if found.total else ()
+    for broken in checks.across(gone):
+        if broken.rule not in ignored:
+            report(broken, loaded, found)
+    found.raise_if_any()
 
 
-def with_place(violation: Violation, tables: Tables, catalog: Catalog, places: Places) -> Violation:
-    """Return a violation that says which line it is about, if a loaded row is to blame."""
-    rows = tables.get(key_of(violation, catalog))
-    if rows is None or violation.row_id is None or violation.place is not None:
-        return violation
-    at = pc.index(rows[ID], violation.row_id).as_py()
-    return violation if at < 0 else replace(violation, place=places.of(rows[AT][at].as_py()))
-
-
-def key_of(violation: Violation, catalog: Catalog) -> str:
-    """Return the table a violation is about."""
-    kind = catalog.nodes.get(violation.type_name) or catalog.edges.get(violation.type_name)
-    return "" if kind is None else kind.table_key
-
-
-def independent(violations: Iterable[Violation]) -> Iterable[Violation]:
-    """Leave out what may only be broken because other rows were refused already."""
-    return (one for one in violations if one.rule not in _NEEDS_OTHER_ROWS)
-
-
-def sound_part(
-    tables: Tables,
-    find: Callable[[Tables], Iterable[Violation]],
-    catalog: Catalog,
-    places: Places,
-    skipped: Violations,
-) -> dict[str, pa.Table]:
-    """Return the rows that break no rule once the others are left out.
+def sound_part(checks: Checks, loaded: Loaded, skipped: Violations) -> Gone:
+    """Return which rows to leave out so that the others break no rule.
 
     Leaving out a node leaves out its edges, so this goes round until nothing is found. Edges of a
     source with a wrong number of them are left out together. `skipped` gets every reason.
@@ -126,29 +147,49 @@ def sound_part(
     Raises:
         ConstraintError: leaving out loaded rows does not help.
     """
-    current = dict(tables)
+    gone: Gone = {}
+    for repeats in checks.repeats():
+        report(_given_twice(repeats, loaded), loaded, skipped)
+        gone = joined(gone, {repeats.table_key: repeats.at})
     while True:
-        doomed: dict[str, set[str]] = {}
-        sources: dict[str, set[str]] = {}
-        for violation in find(current):
-            key = key_of(violation, catalog)
-            if violation.rule is Rule.CARDINALITY:
-                sources.setdefault(key, set()).add(violation.value)
-            elif violation.row_id is not None:
-                doomed.setdefault(key, set()).add(violation.row_id)
-            skipped.add(with_place(violation, current, catalog, places))
-        if not doomed and not sources:
-            return current
-        before = sum(map(len, current.values()))
-        current = _left_out(_left_out(current, ID, doomed), SRC, sources)
-        if sum(map(len, current.values())) == before:
+        found = list(checks.across(gone))
+        if not found:
+            return gone
+        doomed: Gone = {}
+        for broken in found:
+            report(broken, loaded, skipped)
+            doomed = joined(doomed, {broken.table_key: _doomed(broken, loaded)})
+        fewer = joined(gone, doomed)
+        if sum(map(len, fewer.values())) == sum(map(len, gone.values())):
             raise ConstraintError(skipped.items, skipped.total)
+        gone = fewer
 
 
-def _left_out(tables: Tables, column: str, doomed: Mapping[str, set[str]]) -> dict[str, pa.Table]:
-    kept = dict(tables)
-    for key, values in doomed.items():
-        if key in kept:
-            gone = pc.is_in(kept[key][column], value_set=pa.array(sorted(values), pa.string()))
-            kept[key] = kept[key].filter(pc.invert(gone))
-    return kept
+def _doomed(broken: Broken, loaded: Loaded) -> Ints:
+    if broken.rule is not Rule.CARDINALITY:
+        return broken.rows[broken.rows >= 0]
+    sources = [broken.tell(number).value for number in range(len(broken.rows))]
+    edges = loaded.where(broken.table_key, SRC, pa.array(sources, pa.string()), {})
+    return np.asarray(edges[AT])
+
+
+def _given_twice(repeats: Repeats, loaded: Loaded) -> Broken:
+    name = repeats.table_key.partition(":")[2]
+
+    def tell(number: int) -> Violation:
+        value = loaded.find(repeats.table_key, int(repeats.at[number]))[ID]
+        other = loaded.places.of(int(repeats.first[number]))
+        text = f"{name} '{value}' is given twice (first at {other})"
+        return Violation(Rule.KEY, name, text, ID, value, value)
+
+    return Broken(Rule.KEY, repeats.table_key, repeats.at, tell)
+
+
+def report(broken: Broken, loaded: Loaded, found: Violations) -> None:
+    """Put into words, with places, what there is room for; count the rest."""
+    shown = min(found.room, len(broken.rows))
+    for number in range(shown):
+        at = int(broken.rows[number])
+        place = None if at < 0 else loaded.places.of(at)
+        found.add(replace(broken.tell(number), place=place))
+    found.total += len(broken.rows) - shown

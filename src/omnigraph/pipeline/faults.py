@@ -1,11 +1,14 @@
-"""What is wrong with rows of one input: the first 100 by their place in it, all counted."""
+"""What is wrong with rows of one input: the first by their place in it, all counted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from omnigraph.engine.write.violations import MAX_REPORTED, Violation
+import numpy as np
+
+from omnigraph.engine.image.arrays import Mask
+from omnigraph.engine.write.violations import MAX_REPORTED, Broken, Violation
 from omnigraph.pipeline.row_ids import Ints
 
 
@@ -18,20 +21,58 @@ class Fault:
 
 
 class Faults:
-    """Collects what is wrong; a million bad rows stay a small report."""
+    """Collects what is wrong; a million bad rows stay a small report.
 
-    def __init__(self) -> None:
-        self.items: list[Fault] = []
+    Kept are the first faults by row, in whatever order they are found, so that the report does
+    not depend on how the input was cut.
+    """
+
+    def __init__(self, limit: int = MAX_REPORTED) -> None:
+        self._limit = limit
+        self._kept: list[Fault] = []
         self.total = 0
+        self.refused = 0
+        """How many rows were refused; one row may have several faults."""
+
+    @property
+    def items(self) -> tuple[Fault, ...]:
+        """The first faults, by row."""
+        self._prune()
+        return tuple(self._kept)
 
     def add(self, row: int, violation: Violation) -> None:
-        """Keep one fault."""
+        """Keep the fault of one row."""
         self.total += 1
-        if len(self.items) < MAX_REPORTED:
-            self.items.append(Fault(row, violation))
+        self.refused += 1
+        self._keep([Fault(row, violation)])
 
     def add_all(self, rows: Ints, describe: Callable[[int], Violation]) -> None:
-        """Keep faults of many rows; `describe` is asked by position for those that are kept."""
-        room = max(MAX_REPORTED - len(self.items), 0)
-        self.items += [Fault(int(row), describe(at)) for at, row in enumerate(rows[:room])]
+        """Keep one fault each of many rows, which ascend; `describe` is asked by position."""
+        self.refused += len(rows)
+        self._add_many(rows, describe)
+
+    def add_broken(self, found: Iterable[Broken], at: Ints) -> Mask:
+        """Keep the rules that rows with the numbers `at` break; return which rows they are."""
+        bad = np.zeros(len(at), dtype=bool)
+        for broken in found:
+            bad[broken.rows] = True
+            self._add_many(at[broken.rows], broken.tell)
+        self.refused += int(bad.sum())
+        return bad
+
+    def _add_many(self, rows: Ints, describe: Callable[[int], Violation]) -> None:
         self.total += len(rows)
+        first = rows[: self._limit]
+        if len(self._kept) >= self._limit:  # later ones are only asked for if they can matter
+            self._prune()
+            first = first[first < self._kept[-1].row]
+        self._keep([Fault(int(row), describe(at)) for at, row in enumerate(first)])
+
+    def _keep(self, faults: list[Fault]) -> None:
+        self._kept += faults
+        if len(self._kept) > 4 * self._limit:
+            self._prune()
+
+    def _prune(self) -> None:
+        self._kept.sort(key=lambda fault: fault.row)
+        del self._kept[self._limit :]

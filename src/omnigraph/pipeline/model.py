@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Literal, cast
 
-from omnigraph.engine.write.violations import Violation
+from omnigraph.engine.write.violations import MAX_REPORTED, Violation
 from omnigraph.errors import BadRequestError, StorageError
 
 Engine = Literal["auto", "spark", "inline"]
@@ -34,6 +35,10 @@ class UnreadableError(StorageError):
     """A file broke while it was being read; nothing was written."""
 
 
+class StagingError(StorageError):
+    """The load's own files could not be written; the graph is as it was."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
     """How a load goes about its work."""
@@ -41,11 +46,15 @@ class LoadOptions:
     mode: Mode = Mode.OVERWRITE
     engine: Engine = "auto"
     on_error: OnError = "fail"
+    max_errors: int = MAX_REPORTED
+    """How many faults are told one by one; all are counted."""
     spark_above_bytes: int = 64 << 20
     """Inputs beyond this size go to Spark under `engine="auto"`."""
     split_bytes: int = 32 << 20
     """How much of a file one task reads."""
     max_line_bytes: int = 64 << 20
+    staging: Path | None = None
+    """Where to keep files meanwhile, if not beside the graph; all workers must see it."""
 
 
 def load_options(mode: str, engine: str, on_error: str) -> LoadOptions:
@@ -85,7 +94,7 @@ class LoadResult:
     files: int
     skipped: int
     skipped_rows: tuple[Violation, ...]
-    """Why rows were left out, the first 100; empty unless that was asked for."""
+    """Why rows were left out, the first of them; empty unless that was asked for."""
     embedded: int
     seconds: Mapping[str, float] = field(default_factory=dict)
     base_branch: str | None = None

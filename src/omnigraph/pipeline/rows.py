@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from omnigraph.compiler.catalog.arrow import arrow_schema
 from omnigraph.compiler.catalog.model import DST, ID, SRC, EdgeType, NodeType
-from omnigraph.engine.image.arrays import Mask
+from omnigraph.compiler.types import PropType, Scalar
+from omnigraph.engine.image.arrays import Mask, one_array
 from omnigraph.engine.write.violations import Rule, Violation
 from omnigraph.pipeline.faults import Faults
 from omnigraph.pipeline.row_ids import Ints, generated_ids, key_ids
@@ -21,6 +22,7 @@ AT = "_at"
 """The extra column of spilled rows: the row's number in its task's input, from 1."""
 
 Kind: TypeAlias = NodeType | EdgeType
+_TEXT = PropType(Scalar.STRING, nullable=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,37 @@ def to_table(rows: Rows, origin: Origin, faults: Faults) -> pa.Table:
         ids = _given_or_generated(rows, origin)
     table = _assembled(rows, ids)
     return table.filter(pa.array(~bad)) if bad.any() else table
+
+
+def key_table(kind: Kind, rows: pa.Table) -> pa.Table:
+    """Return what rows of a type can clash by: ids, ends, and one text per unique group.
+
+    The text of a group is equal for equal values, and null where one of them is.
+    """
+    columns = {AT: rows[AT], ID: rows[ID]}
+    if isinstance(kind, EdgeType):
+        columns |= {SRC: rows[SRC], DST: rows[DST]}
+    for number, group in enumerate(kind.unique):
+        columns[group_column(number)] = pa.chunked_array([group_texts(kind, group, rows)])
+    return pa.table(columns)
+
+
+def group_column(number: int) -> str:
+    """Return the key column of a type's unique group."""
+    return f"unique{number}"
+
+
+def group_texts(kind: Kind, group: tuple[str, ...], rows: pa.Table) -> pa.Array:
+    """Return the values of a unique group as one text per row."""
+    return key_ids(
+        [
+            (
+                one_array(rows[name]),
+                kind.properties[name].type if name in kind.properties else _TEXT,
+            )
+            for name in group
+        ]
+    )
 
 
 def _given_or_generated(rows: Rows, origin: Origin) -> pa.Array:

@@ -14,6 +14,11 @@ class Runner(Protocol):
 
     name: str
 
+    @property
+    def parallelism(self) -> int:
+        """How many tasks run at the same time."""
+        ...
+
     def map(self, task: Callable[[Spec], Result], specs: Sequence[Spec]) -> Iterator[Result]:
         """Yield the results in the order of the specs; the first failure stops the rest."""
         ...
@@ -23,6 +28,7 @@ class InlineRunner:
     """Runs tasks one after another in this process; the column kernels use all cores anyway."""
 
     name = "inline"
+    parallelism = 1
 
     def map(self, task: Callable[[Spec], Result], specs: Sequence[Spec]) -> Iterator[Result]:
         """Yield the results as they come."""

@@ -56,6 +56,11 @@ class SparkRunner:
     def __init__(self, context: SparkContext) -> None:
         self._context = context
 
+    @property
+    def parallelism(self) -> int:
+        """How many tasks run at the same time."""
+        return int(self._context.defaultParallelism)
+
     def map(self, task: Callable[[Spec], Result], specs: Sequence[Spec]) -> Iterator[Result]:
         """Yield the results in order; a job that is interrupted is cancelled.
 

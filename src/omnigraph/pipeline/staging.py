@@ -1,7 +1,8 @@
 """The folder a load works in: below the graph's own staging area, gone when the load is over.
 
-A load that is killed leaves its folder; cleanup removes it by age. Graphs in an object store stage
-on the local disk, because the files are read back by memory mapping.
+A load that is killed leaves its folder; cleanup removes it by age. Every process that takes part
+must see the folder, and its files are read back by memory mapping, so it lies in a file system:
+beside the graph, or, for graphs in an object store, where the caller says.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from omnigraph.pipeline.rows import Kind
+from omnigraph.pipeline.model import StagingError
+from omnigraph.pipeline.rows import Kind, key_table
 from omnigraph.storage import layout
 
 if TYPE_CHECKING:  # tasks use this module too, and must not load the storage engine
@@ -25,11 +28,16 @@ if TYPE_CHECKING:  # tasks use this module too, and must not load the storage en
 
 
 @contextlib.contextmanager
-def staging_folder(store: GraphStore, operation_id: str) -> Iterator[Path]:
+def staging_folder(
+    store: GraphStore, operation_id: str, elsewhere: Path | None = None
+) -> Iterator[Path]:
     """Make the folder of one load and remove it afterwards, whatever happens."""
     kernel = store.kernel
-    if kernel.root.is_local:
-        folder = kernel.objects.path(f"{layout.STAGING_DIR}/{operation_id}")
+    if elsewhere is not None:
+        folder = elsewhere.absolute() / operation_id
+        folder.mkdir(parents=True)
+    elif kernel.root.is_local:
+        folder = kernel.objects.path(f"{layout.STAGING_DIR}/{operation_id}").absolute()
         folder.mkdir(parents=True)
     else:
         folder = Path(tempfile.mkdtemp(prefix="omnigraph-load-"))
@@ -46,8 +54,11 @@ class Spill:
     table_key: str
     path: Path
     rows: int
+    bytes: int
     generated_ids: bool
     """Whether every id was made here, so that none can exist already."""
+    keys: Path | None = None
+    """The key columns once more, as Parquet."""
 
     def read(self) -> pa.Table:
         """Return the rows, mapped rather than read."""
@@ -62,29 +73,66 @@ class SpillWriter:
     run wrote, and only files that a finished task reports are read.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, with_keys: bool) -> None:
         self._folder = folder
+        self._with_keys = with_keys
         self._attempt = uuid.uuid4().hex
-        self._open: dict[str, tuple[Path, pa.ipc.RecordBatchFileWriter]] = {}
-        self._rows: dict[str, int] = {}
-        self._given_ids: set[str] = set()
+        self._open: dict[str, _Files] = {}
 
     def write(self, kind: Kind, rows: pa.Table, *, generated_ids: bool) -> None:
-        """Add rows of one type."""
-        key = kind.table_key
-        if not generated_ids:
-            self._given_ids.add(key)
-        if key not in self._open:
-            path = self._folder / f"{self._attempt}.{len(self._open)}.arrow"
-            self._open[key] = (path, pa.ipc.new_file(path, rows.schema))
-        self._open[key][1].write_table(rows)
-        self._rows[key] = self._rows.get(key, 0) + len(rows)
+        """Add rows of one type.
+
+        Raises:
+            StagingError: the disk does not take them.
+        """
+        found = self._open.get(kind.table_key)
+        with _disk_errors(self._folder):
+            if found is None:
+                stem = f"{self._attempt}.{len(self._open)}"
+                found = _Files(self._folder / stem, rows.schema)
+                self._open[kind.table_key] = found
+            found.write(rows, key_table(kind, rows) if self._with_keys else None)
+        found.generated_ids &= generated_ids
 
     def close(self) -> tuple[Spill, ...]:
         """Finish the files and return them."""
-        for _, writer in self._open.values():
-            writer.close()
-        return tuple(
-            Spill(key, path, self._rows[key], key not in self._given_ids)
-            for key, (path, _) in self._open.items()
-        )
+        with _disk_errors(self._folder):
+            return tuple(files.close(key) for key, files in self._open.items())
+
+
+class _Files:
+    """The open files of one type."""
+
+    def __init__(self, stem: Path, schema: pa.Schema) -> None:
+        self.generated_ids = True
+        self._path = stem.with_name(f"{stem.name}.arrow")
+        self._keys_path = stem.with_name(f"{stem.name}.parquet")
+        self._rows = pa.ipc.new_file(self._path, schema)
+        self._keys: pq.ParquetWriter | None = None
+        self._count = 0
+
+    def write(self, rows: pa.Table, keys: pa.Table | None) -> None:
+        self._rows.write_table(rows)
+        self._count += len(rows)
+        if keys is not None:
+            if self._keys is None:
+                self._keys = pq.ParquetWriter(self._keys_path, keys.schema, compression="lz4")
+            self._keys.write_table(keys)
+
+    def close(self, key: str) -> Spill:
+        self._rows.close()
+        if self._keys is not None:
+            self._keys.close()
+        size = self._path.stat().st_size
+        keys = None if self._keys is None else self._keys_path
+        return Spill(key, self._path, self._count, size, self.generated_ids, keys)
+
+
+@contextlib.contextmanager
+def _disk_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StagingError(
+            f"cannot write to {folder}: {error}", hint="is the disk full?"
+        ) from error

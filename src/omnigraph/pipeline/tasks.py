@@ -1,4 +1,4 @@
-"""The unit of work: read one piece of input, spill typed rows, report.
+"""The first stage's unit of work: read one piece of input, check row by row, spill, report.
 
 A task runs anywhere and any number of times; it knows files and the schema, never the graph.
 """
@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.compiler.catalog.model import Catalog
+from omnigraph.engine.write.values import broken_values
+from omnigraph.engine.write.violations import MAX_REPORTED
 from omnigraph.pipeline.faults import Fault, Faults
 from omnigraph.pipeline.lines import Compression, read_blocks
 from omnigraph.pipeline.records import read_rows
@@ -33,6 +35,11 @@ class Job:
     folder: Path
     operation_id: str
     max_line_bytes: int
+    max_errors: int = MAX_REPORTED
+    with_keys: bool = False
+    """Whether to write the key columns once more, as Parquet, for Spark to join."""
+    will_fill: bool = False
+    """Whether missing `@embed` vectors will be made from their text later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,8 @@ class Parsed:
     lines: int
     faults: tuple[Fault, ...]
     fault_total: int
+    refused: int
+    """How many rows were refused."""
 
 
 def plan_tasks(sources: list[Source], job: Job, split_bytes: int) -> list[Task]:
@@ -103,8 +112,8 @@ def plan_tasks(sources: list[Source], job: Job, split_bytes: int) -> list[Task]:
 
 def run_task(task: Task) -> Parsed:
     """Read, check row by row, spill."""
-    faults = Faults()
-    writer = SpillWriter(task.job.folder)
+    faults = Faults(task.job.max_errors)
+    writer = SpillWriter(task.job.folder, with_keys=task.job.with_keys)
     lines = 0
     match task:
         case LinesTask():
@@ -112,11 +121,10 @@ def run_task(task: Task) -> Parsed:
         case TableTask():
             kind = kind_by_key(task.job.catalog, task.table_key)
             for rows in read_table(task.path, task.name, task.format, kind, faults):
-                _spill(rows, task, writer, faults)
+                _spill([rows], task, writer, faults)
         case _:
             assert_never(task)
-    items = tuple(sorted(faults.items, key=lambda fault: fault.row))
-    return Parsed(task.number, writer.close(), lines, items, faults.total)
+    return Parsed(task.number, writer.close(), lines, faults.items, faults.total, faults.refused)
 
 
 def _run_lines(task: LinesTask, writer: SpillWriter, faults: Faults) -> int:
@@ -125,20 +133,38 @@ def _run_lines(task: LinesTask, writer: SpillWriter, faults: Faults) -> int:
         task.path, task.compression, task.start, task.end, max_line_bytes=job.max_line_bytes
     ):
         found, lines = read_rows(block, count + 1, job.catalog, job.max_line_bytes, faults)
+        by_type: dict[str, list[Rows]] = {}
         for rows in found:
-            _spill(rows, task, writer, faults)
+            by_type.setdefault(rows.kind.table_key, []).append(rows)
+        for parts in by_type.values():
+            _spill(parts, task, writer, faults)
         count += lines
     return count
 
 
-def _spill(rows: Rows, task: Task, writer: SpillWriter, faults: Faults) -> None:
-    table = to_table(rows, Origin(task.job.operation_id, task.source), faults)
+def _spill(parts: list[Rows], task: Task, writer: SpillWriter, faults: Faults) -> None:
+    """Write rows of one type that break no rule by themselves, in the order of the input."""
+    kind = parts[0].kind
+    table = _in_order([_sound(rows, task, faults) for rows in parts])
+    if not len(table):
+        return
     numbered = pa.array(np.asarray(table[AT]) | (task.number << ROW_BITS))
     table = table.set_column(table.schema.get_field_index(AT), AT, numbered)
-    keyed = bool(getattr(rows.kind, "key", ()))
-    generated = not keyed and rows.ids.null_count == len(rows.ids)
-    if len(table):
-        writer.write(rows.kind, table, generated_ids=generated)
+    keyed = bool(getattr(kind, "key", ()))
+    generated = not keyed and all(rows.ids.null_count == len(rows.ids) for rows in parts)
+    writer.write(kind, table, generated_ids=generated)
+
+
+def _sound(rows: Rows, task: Task, faults: Faults) -> pa.Table:
+    table = to_table(rows, Origin(task.job.operation_id, task.source), faults)
+    found = broken_values(rows.kind, table, filled=not task.job.will_fill)
+    bad = faults.add_broken(found, np.asarray(table[AT]))
+    return table.filter(pa.array(~bad)) if bad.any() else table
+
+
+def _in_order(tables: list[pa.Table]) -> pa.Table:
+    """Return rows that were sorted by how they are written in the order they came in."""
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables).sort_by(AT)
 
 
 def kind_by_key(catalog: Catalog, table_key: str) -> Kind:

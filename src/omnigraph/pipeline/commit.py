@@ -1,0 +1,135 @@
+"""The third stage and the end of a load: fragments are written, the driver commits them all once.
+
+Rows that replace committed ones by id are the exception: up to a fragment's worth of them go
+through the kernel as rows, which keeps their row ids; more are deleted and come anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from omnigraph.compiler.catalog.model import ID, Catalog
+from omnigraph.engine.image.arrays import one_array
+from omnigraph.engine.write.violations import Violations
+from omnigraph.errors import ConflictError, InternalError
+from omnigraph.pipeline.check import report
+from omnigraph.pipeline.fragments import WriteTask, plan_writes, write_part
+from omnigraph.pipeline.loaded import NONE, Gone, Loaded, without
+from omnigraph.pipeline.model import LoadOptions, Mode
+from omnigraph.pipeline.progress import Progress
+from omnigraph.pipeline.recheck import Recheck
+from omnigraph.pipeline.rows import AT
+from omnigraph.pipeline.runner import Runner
+from omnigraph.storage.load import Load
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.foreign import ForeignFragment
+from omnigraph.storage.write import CommitWindow, WriteSession
+
+Stage = Callable[[str], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Commitment:
+    """What is to be committed: checked rows, and on top of what they were checked."""
+
+    session: WriteSession
+    loaded: Loaded
+    gone: Gone
+    rows: Mapping[str, int]
+    """How many rows each table must get."""
+    options: LoadOptions
+    catalog_of: Callable[[Snapshot], Catalog]
+
+    def replacing(self, key: str) -> bool:
+        """Whether rows of a table may replace committed ones."""
+        return (
+            self.options.mode is Mode.MERGE
+            and not self.loaded.generated(key)
+            and self.session.base.table(key).row_count > 0
+        )
+
+
+def commit_rows(work: Commitment, runner: Runner, progress: Progress, stage: Stage) -> str | None:
+    """Write all rows and make them visible at once; None if nothing changed.
+
+    Raises:
+        ConstraintError: the branch moved, and the rows break a rule on top of what it is now.
+        CollidedError: the branch moved, and new ids are not new any more; check again.
+    """
+    session = work.session
+    with session.load(work.rows) as load:
+        largest = session.plan.kernel.options.max_rows_per_file
+        as_rows = [key for key in work.rows if work.replacing(key) and work.rows[key] <= largest]
+        with stage("write"):
+            written = _write_fragments(
+                work, load, [key for key in work.rows if key not in as_rows], runner, progress
+            )
+        with stage("commit"):
+            progress.stage("commit", 1)
+            renewed = _plan(work, written, as_rows)
+            commit = session.commit(
+                lambda window: _recheck(work, renewed, window), result=dict(work.rows)
+            )
+            progress.done(sum(work.rows.values()), 0)
+    return commit.id if session.outcome == "committed" else None
+
+
+def _write_fragments(
+    work: Commitment, load: Load, keys: list[str], runner: Runner, progress: Progress
+) -> dict[str, list[ForeignFragment]]:
+    tasks: list[WriteTask] = []
+    for key in keys:
+        gone = work.gone.get(key, NONE)
+        share = max(runner.parallelism, 1)
+        tasks += plan_writes(key, load.target(key), work.loaded.spills[key], gone, share)
+    progress.stage("write", len(tasks))
+    written: dict[str, list[ForeignFragment]] = {key: [] for key in keys}
+    for one in runner.map(write_part, tasks):
+        written[one.table_key] += one.fragments
+        progress.done(one.rows, 0)
+    for key, fragments in written.items():
+        found = sum(fragment.rows for fragment in fragments)
+        if found != work.rows[key]:
+            raise InternalError(f"{found} rows of {key} were written, not {work.rows[key]}")
+    return written
+
+
+def _plan(
+    work: Commitment, written: Mapping[str, list[ForeignFragment]], as_rows: list[str]
+) -> frozenset[str]:
+    """Tell the session what to do; return the tables whose replaced rows are deleted by id."""
+    session = work.session
+    renewed: set[str] = set()
+    for key, fragments in written.items():
+        if work.options.mode is Mode.OVERWRITE:
+            session.overwrite_fragments(key, fragments)
+            continue
+        session.append_fragments(key, fragments)
+        if work.replacing(key):
+            renewed.add(key)
+            existing = _existing(work, key)
+            if len(existing):
+                session.delete(key, existing, strict=False)
+    for key in as_rows:
+        rows = without(work.loaded.rows(key), work.gone.get(key))
+        session.upsert(key, rows.drop_columns(AT))
+    return frozenset(renewed)
+
+
+def _existing(work: Commitment, key: str) -> pa.Array:
+    """Return the committed ids that rows of the load replace."""
+    ids = one_array(work.session.base.open(key).scan([ID])[ID])
+    return ids.filter(pa.array(work.loaded.has(key, ids, work.gone)))
+
+
+def _recheck(work: Commitment, renewed: frozenset[str], window: CommitWindow) -> None:
+    if work.catalog_of(window.head).schema_hash != work.loaded.catalog.schema_hash:
+        raise ConflictError("the schema changed meanwhile", hint="load again")
+    found = Violations(work.options.max_errors)
+    for broken in Recheck(work.loaded, work.gone, work.options.mode, renewed, window).find():
+        report(broken, work.loaded, found)
+    found.raise_if_any()
