@@ -25,6 +25,9 @@ _SLACK = 1.0 - 1e-9
 """Sums in another order may differ in their last bits; what is left out must be surely worse."""
 
 
+_WORTH_SPARING = 8
+
+
 @dataclass(frozen=True)
 class TermLists:
     """Inverted lists of one column in one set of arrays; `docs` of a term are ascending rows."""
@@ -226,14 +229,20 @@ def _summed(rows: Ints, found: list[Hits]) -> Floats:
 
 
 def _able_to_reach(found: list[Hits], enough: float) -> list[Hits]:
-    """Leave out the weakest terms as long as all of them together cannot reach a score."""
-    weak, total = set(), 0.0
+    """Leave out the weakest terms as long as all of them together cannot reach a score.
+
+    Only if that spares much: their part has to be looked up for the rows that are left.
+    """
+    weak, total, rows = set(), 0.0, 0
     for hits in sorted(found, key=lambda one: one.best):
         total += hits.best
         if total >= enough:
             break
         weak.add(id(hits))
-    return [hits for hits in found if id(hits) not in weak]
+        rows += len(hits.rows)
+    strong = [hits for hits in found if id(hits) not in weak]
+    spares = rows > _WORTH_SPARING * sum(len(hits.rows) for hits in strong)
+    return strong if spares else found
 
 
 def _added_up(found: list[Hits], rows: Ints) -> Floats:

@@ -70,6 +70,8 @@ class Prepared:
     is_aggregate: bool
     is_set: bool
     """Whether no two rows are equal once all operators have run."""
+    is_led: bool
+    """Whether the operators start at the ranked node and go on from there."""
 
     def needs_best_only(self, score: Rrf) -> bool:
         """Whether nodes that do not come first by a fused score may be left out of it."""
@@ -108,6 +110,7 @@ def prepare(ir: ReadIr) -> Prepared:
         _tie_breakers(ir),
         ir.is_aggregate,
         is_set,
+        _is_led(ir),
     )
 
 
@@ -137,6 +140,18 @@ def _is_set(ir: ReadIr) -> bool:
         for expr in exprs
         if isinstance(expr, Aggregate)
     )
+
+
+def _is_led(ir: ReadIr) -> bool:
+    """Whether better nodes are known before the match around them.
+
+    A fused rank depends on every node of the match, and groups and distinct rows on every row.
+    """
+    if ir.ranking is None or not ir.ranking.best_first or isinstance(ir.ranking.score, Rrf):
+        return False
+    first = ir.ops[0]
+    starts = isinstance(first, NodeScan) and first.var == ir.ranking.score.var
+    return starts and len(ir.ops) > 1 and not (ir.is_aggregate or ir.distinct)
 
 
 def _wanted(ir: ReadIr) -> frozenset[str]:

@@ -16,6 +16,7 @@ from omnigraph.engine.image.arrays import Ints
 from omnigraph.engine.read.aggregate import aggregate, group, key_codes
 from omnigraph.engine.read.context import Budget, Images, ReadContext
 from omnigraph.engine.read.evaluate import values
+from omnigraph.engine.read.leading import leading_rows
 from omnigraph.engine.read.operators import run_stages
 from omnigraph.engine.read.order import by_ids, contenders, ranks, sorted_rows
 from omnigraph.engine.read.prepare import Prepared, prepared
@@ -59,8 +60,11 @@ def run_read(
     """
     plan = prepared(ir)
     ctx = ReadContext(images, bound.params, plan.types, budget or Budget(), trace=trace)
-    rows = run_stages(plan.stages, ONE_EMPTY_ROW, ctx)
     window = Window(bound.offset, bound.limit)
+    if plan.is_led and window.end is not None:
+        rows = leading_rows(plan, window.end, ctx)
+    else:
+        rows = run_stages(plan.stages, ONE_EMPTY_ROW, ctx)
     if trace is None:
         return _answer(plan, rows, window, ctx)
     with trace.step("return") as step:
