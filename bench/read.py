@@ -137,7 +137,7 @@ def asker(graph: omnigraph.Graph, text: str, name: str | None = "k") -> Ask:
 
     def ask(value: Any) -> list[Any]:
         params = {} if name is None else {name: value}
-        return [tuple(row.values()) for row in graph.query(text, params=params).to_dicts()]
+        return graph.query(text, params=params).to_tuples()
 
     return ask
 

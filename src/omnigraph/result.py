@@ -110,11 +110,16 @@ class QueryResult:
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return the rows as dicts of Python values."""
+        names = self._names
+        return [dict(zip(names, row, strict=False)) for row in self.to_tuples()]
+
+    def to_tuples(self) -> list[tuple[Any, ...]]:
+        """Return the rows as tuples of Python values, in the order of the columns."""
         columns = [
             (_moment_values(column) if _has_moments(column.type) else column).to_pylist()
             for column in self._columns
         ]
-        return [dict(zip(self._names, row, strict=True)) for row in zip(*columns, strict=True)]
+        return list(zip(*columns, strict=True))
 
     def to_json_rows(self, *, js_safe: bool = False) -> list[dict[str, Any]]:
         """Return the rows as JSON-ready dicts.

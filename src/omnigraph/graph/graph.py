@@ -6,6 +6,7 @@ Reads are thread-safe: a query takes one snapshot and never looks at the head ag
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -110,6 +111,7 @@ class Graph:
         branch: str = "main",
         at: str | int | None = None,
         limits: Limits | None = None,
+        cancel: threading.Event | None = None,
     ) -> QueryResult:
         """Run a read query.
 
@@ -120,6 +122,7 @@ class Graph:
             branch: the branch to read.
             at: a commit id, or a version of the branch, to read the past.
             limits: time and row limits of this run.
+            cancel: when another thread sets it, the query stops with QueryCancelledError.
 
         Raises:
             CompileError: the text is wrong.
@@ -130,7 +133,7 @@ class Graph:
         snapshot = self._snapshot_at(branch, at)
         catalog = self._catalog(snapshot)
         compiled = compile_query(catalog, read_text(source), name)
-        return self._reader.run(snapshot, catalog, compiled, params, limits)
+        return self._reader.run(snapshot, catalog, compiled, params, limits, cancel)
 
     def profile(
         self,
@@ -152,7 +155,7 @@ class Graph:
         catalog = self._catalog(snapshot)
         compiled = compile_query(catalog, read_text(source), name)
         compiled_at = clock.monotonic()
-        result = self._reader.run(snapshot, catalog, compiled, params, limits, trace)
+        result = self._reader.run(snapshot, catalog, compiled, params, limits, trace=trace)
         compile_s, total_s = compiled_at - started, clock.monotonic() - started
         return Profile(result, tuple(trace.steps), compile_s * 1_000, total_s * 1_000)
 

@@ -17,7 +17,7 @@ from omnigraph.engine.read.narrow import narrow_images, tables_of
 from omnigraph.engine.read.plan import Plans
 from omnigraph.engine.read.run import run_read
 from omnigraph.engine.read.trace import Step, Trace
-from omnigraph.engine.search.queries import with_vectors
+from omnigraph.engine.search.queries import text_operands, with_vectors
 from omnigraph.engine.write.change_set import ChangeSet
 from omnigraph.errors import BadRequestError
 from omnigraph.graph.options import GraphOptions
@@ -35,6 +35,20 @@ class Profile:
     total_ms: float
 
 
+_READY = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A compiled query with its plan and images at one commit."""
+
+    compiled: CompiledQuery
+    commit: str
+    ir: ReadIr
+    images: Images
+    has_text: bool
+
+
 class GraphReader:
     """Runs compiled reads on snapshots; keeps plans and images between them. Thread-safe."""
 
@@ -43,6 +57,7 @@ class GraphReader:
         self.cache = ImageCache(options.image_bytes)
         self.plans = Plans()
         self._images: tuple[str, SnapshotImages] | None = None
+        self._ready: dict[int, _Ready] = {}
         self._lock = threading.Lock()
 
     def run(
@@ -52,6 +67,7 @@ class GraphReader:
         compiled: CompiledQuery,
         params: Mapping[str, Any] | None,
         limits: Limits | None,
+        cancel: threading.Event | None = None,
         trace: Trace | None = None,
     ) -> QueryResult:
         """Return the rows of a compiled read on a snapshot.
@@ -60,14 +76,17 @@ class GraphReader:
             BadRequestError: a parameter is wrong, or the query is a mutation.
             BudgetExceededError: a limit was reached.
         """
-        ir = _read_ir(compiled)
         bound = compiled.bind(params, now_ms=self._options.clock.now_us() // 1_000)
-        budget = Budget(limits or self._options.limits, self._options.clock)
-        ir = self.plans.plan(ir, snapshot, catalog)
-        ir, bound = with_vectors(ir, bound, self._options.embedder, catalog)
-        found = run_read(ir, self._images_for(ir, bound, snapshot, catalog), bound, budget, trace)
+        budget = Budget(limits or self._options.limits, self._options.clock, cancel)
+        ready = self._ready.get(id(compiled))
+        if ready is None or ready.compiled is not compiled or ready.commit != snapshot.commit_id:
+            ready = self._make_ready(snapshot, catalog, compiled, bound)
+        ir, images = ready.ir, ready.images
+        if ready.has_text:
+            ir, bound = with_vectors(ir, bound, self._options.embedder, catalog)
+        found = run_read(ir, images, bound, budget, trace)
         if self.cache.shrink():
-            self._images = None  # it would keep alive what was just forgotten
+            self.forget()  # it would keep alive what was just forgotten
         return QueryResult.of_columns(
             found.names, found.arrays, compiled.name, snapshot.branch, snapshot.commit_id
         )
@@ -75,6 +94,7 @@ class GraphReader:
     def forget(self) -> None:
         """Let go of what was kept."""
         self._images = None
+        self._ready = {}
 
     def take_over(self, before: Snapshot, after: Snapshot, changes: ChangeSet) -> None:
         """Hand what was just committed to the images, so that reading it back costs nothing."""
@@ -88,6 +108,21 @@ class GraphReader:
                     deleted,
                     in_place=key.startswith("node:"),
                 )
+
+    def _make_ready(
+        self, snapshot: Snapshot, catalog: Catalog, compiled: CompiledQuery, bound: BoundQuery
+    ) -> _Ready:
+        """Plan a query for a snapshot; kept for its next run while its tables are resident."""
+        ir = self.plans.plan(_read_ir(compiled), snapshot, catalog)
+        images = self._images_for(ir, bound, snapshot, catalog)
+        # By identity of the compiled query, which is kept with it: hashing it costs more than
+        # a lookup.
+        ready = _Ready(compiled, snapshot.commit_id, ir, images, bool(text_operands(ir)))
+        if isinstance(images, SnapshotImages):
+            if len(self._ready) >= _READY:
+                self._ready = {}
+            self._ready[id(compiled)] = ready
+        return ready
 
     def _images_for(
         self, ir: ReadIr, bound: BoundQuery, snapshot: Snapshot, catalog: Catalog
@@ -111,6 +146,7 @@ class GraphReader:
         fresh = SnapshotImages(snapshot, catalog, self.cache)
         with self._lock:
             self._images = (snapshot.commit_id, fresh)
+            self._ready = {}
         return fresh
 
 

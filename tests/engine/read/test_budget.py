@@ -74,7 +74,6 @@ def test_a_query_that_stays_within_its_budget_is_not_disturbed():
 def test_another_thread_cancels_a_running_query():
     names = {f"p{at}": at for at in range(200)}
     graph = social(Person=people(**names), Knows=[], WorksAt=[])
-    budget = Budget()
     ended: list[BaseException] = []
     started = threading.Event()
 
@@ -83,7 +82,8 @@ def test_another_thread_cancels_a_running_query():
             started.set()
             return 0.0
 
-    budget = Budget(Limits(seconds=1e9), clock=Watched())
+    cancel = threading.Event()
+    budget = Budget(Limits(seconds=1e9), Watched(), cancel)
 
     def run() -> None:
         try:
@@ -95,7 +95,7 @@ def test_another_thread_cancels_a_running_query():
     thread = threading.Thread(target=run)
     thread.start()
     assert started.wait(10)
-    budget.cancelled.set()
+    cancel.set()
     thread.join(30)
     assert not thread.is_alive()
     assert "cancelled" in str(ended[0])

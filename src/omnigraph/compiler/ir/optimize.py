@@ -7,6 +7,7 @@ from collections.abc import Callable
 from omnigraph.compiler.ir.facts import Facts
 from omnigraph.compiler.ir.ops import Ir
 from omnigraph.compiler.ir.rules.join_order import join_order
+from omnigraph.compiler.ir.rules.key_is_id import key_is_id
 from omnigraph.compiler.ir.rules.key_lookup import key_lookup
 from omnigraph.compiler.ir.rules.push_filters import push_filters
 from omnigraph.compiler.ir.rules.reach_negated import reach_negated
@@ -17,6 +18,7 @@ RULES: tuple[Rule, ...] = (
     push_filters,
     reach_negated,
     key_lookup,
+    key_is_id,
     join_order,
 )
 

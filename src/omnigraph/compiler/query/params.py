@@ -17,6 +17,8 @@ from omnigraph.compiler.types import FLOATS, INTEGER_BOUNDS, INTEGERS, PropType,
 from omnigraph.errors import BadRequestError
 
 MAX_SAFE_INTEGER = 2**53 - 1
+_SURELY_F32 = 3.4e38
+"""Numbers between this and its negative are finite 32-bit numbers; others are looked at."""
 
 ParamValue = str | int | float | bool | tuple["ParamValue", ...] | None
 """A bound value; None is null."""
@@ -192,9 +194,12 @@ def _decimal(text: str) -> int:
 
 
 def _vector(value: object, kind: PropType) -> tuple[float, ...]:
-    items = _array(value, f"array for {kind.required()}")
+    as_list = getattr(value, "tolist", None)  # a NumPy array, or anything that acts like one
+    items = _array(value if as_list is None else as_list(), f"array for {kind.required()}")
     if len(items) != kind.dim:
         raise ValueError(f"expected {kind.dim} values for Vector({kind.dim}), got {len(items)}")
+    if all(type(item) is float and -_SURELY_F32 < item < _SURELY_F32 for item in items):
+        return tuple(items)  # type: ignore[arg-type]  # all of them are floats
     numbers: list[float] = []
     for item in items:
         if isinstance(item, bool) or not isinstance(item, int | float):

@@ -77,6 +77,12 @@ class Column:
         order[fresh] = np.arange(len(positions) - int(fresh.sum()), len(positions))
         return both.take(pa.array(order))
 
+    def one(self, position: int) -> pa.Array:
+        """Return the value at one position, as an array of one."""
+        if self.overlay is None:
+            return self.base.slice(position, 1)
+        return self.take(np.asarray([position]))
+
     @cached_property
     def full(self) -> pa.Array:
         """All values by position; costs the size of the table when there is an overlay."""

@@ -60,7 +60,8 @@ class Budget:
 
     limits: Limits = field(default_factory=Limits)
     clock: Clock = SYSTEM_CLOCK
-    cancelled: threading.Event = field(default_factory=threading.Event)
+    cancelled: threading.Event | None = None
+    """Set by another thread to stop the query."""
     _deadline: float | None = None
 
     def __post_init__(self) -> None:
@@ -69,7 +70,7 @@ class Budget:
 
     def check(self, operator: str, rows: int) -> None:
         """Raise when the operator is about to hold more rows, or take longer, than allowed."""
-        if self.cancelled.is_set():
+        if self.cancelled is not None and self.cancelled.is_set():
             raise QueryCancelledError(f"the query was cancelled in {operator}")
         if self.limits.rows is not None and rows > self.limits.rows:
             raise BudgetExceededError(

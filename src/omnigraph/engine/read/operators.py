@@ -176,8 +176,9 @@ def expand(stage: Stage, op: Expand, rows: Rows, ctx: ReadContext) -> Rows:
     if op.dst in stage.keep:
         bound[op.dst] = targets
     found = Rows(len(at), bound)
-    # While the source is kept, no two rows are equal: a step yields each destination once.
-    return _merged(found, ctx) if stage.once and op.src not in stage.keep else found
+    # With both ends kept no two rows are equal: a step yields each destination once.
+    told_apart = {op.src, op.dst} <= stage.keep
+    return _merged(found, ctx) if stage.once and not told_apart else found
 
 
 def _reach(op: Expand, rows: Rows, others: Mapping[str, Ints], ctx: ReadContext) -> Rows:

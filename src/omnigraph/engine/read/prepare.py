@@ -24,6 +24,7 @@ from omnigraph.compiler.ir.ops import (
 )
 from omnigraph.compiler.query.ast import AggregateFn, CompareOp
 from omnigraph.compiler.query.typed import Aggregate, Expr, Prop, Rrf
+from omnigraph.engine.read.point import Point, point_of
 
 Types = Mapping[str, tuple[str, bool]]
 """The table behind every variable: its name, and whether it holds edges."""
@@ -72,6 +73,8 @@ class Prepared:
     """Whether no two rows are equal once all operators have run."""
     is_led: bool
     """Whether the operators start at the ranked node and go on from there."""
+    point: Point | None
+    """The lookup the query is, if it is nothing more."""
 
     def needs_best_only(self, score: Rrf) -> bool:
         """Whether nodes that do not come first by a fused score may be left out of it."""
@@ -111,6 +114,7 @@ def prepare(ir: ReadIr) -> Prepared:
         ir.is_aggregate,
         is_set,
         _is_led(ir),
+        point_of(ir),
     )
 
 

@@ -11,35 +11,20 @@ from omnigraph.compiler.catalog.arrow import arrow_type
 from omnigraph.compiler.compile import BoundQuery
 from omnigraph.compiler.ir.ops import ReadIr
 from omnigraph.compiler.query.ast import AggregateFn
-from omnigraph.compiler.query.typed import Aggregate, Column, Expr, Prop
+from omnigraph.compiler.query.typed import Aggregate, Column, Expr, Prop, Scalarish
 from omnigraph.engine.image.arrays import Ints
 from omnigraph.engine.read.aggregate import aggregate, group, key_codes
+from omnigraph.engine.read.answer import Answer
 from omnigraph.engine.read.context import Budget, Images, ReadContext
 from omnigraph.engine.read.evaluate import values
 from omnigraph.engine.read.leading import leading_rows
 from omnigraph.engine.read.operators import run_stages
 from omnigraph.engine.read.order import by_ids, contenders, ranks, sorted_rows
+from omnigraph.engine.read.point import look_up
 from omnigraph.engine.read.prepare import Prepared, prepared
 from omnigraph.engine.read.rank import fused, members
 from omnigraph.engine.read.rows import ONE_EMPTY_ROW, Rows
 from omnigraph.engine.read.trace import Trace
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The columns of a result, one array each."""
-
-    names: tuple[str, ...]
-    arrays: tuple[pa.Array, ...]
-
-    @property
-    def rows(self) -> int:
-        """How many rows there are."""
-        return len(self.arrays[0])
-
-    def to_table(self) -> pa.Table:
-        """Return the answer as an Arrow table."""
-        return pa.Table.from_arrays(list(self.arrays), names=list(self.names))
 
 
 def run_read(
@@ -59,6 +44,10 @@ def run_read(
         trace: where to keep what every operator did.
     """
     plan = prepared(ir)
+    if plan.point is not None and trace is None:
+        if budget is not None:
+            budget.check("NodeScan", 1)
+        return look_up(plan.point, images, bound)
     ctx = ReadContext(images, bound.params, plan.types, budget or Budget(), trace=trace)
     window = Window(bound.offset, bound.limit)
     if plan.is_led and window.end is not None:
@@ -86,7 +75,7 @@ def _answer(plan: Prepared, rows: Rows, window: Window, ctx: ReadContext) -> Ans
         rank = [best]
     keys = rank + [_sort_key(key.expr, key.descending, rows, ctx) for key in ir.order]
     if ir.distinct:
-        return _distinct(ir, rows, keys, window, ctx)
+        return _distinct(plan, rows, keys, window, ctx)
     if keys and window.end is not None:
         ahead = contenders(keys[0], window.end)
         rows, keys = rows.take(ahead), [key[ahead] for key in keys]
@@ -194,13 +183,38 @@ def _counts_nodes(expr: Aggregate, rows: Rows) -> bool:
             return False
 
 
-def _distinct(ir: ReadIr, rows: Rows, keys: list[Ints], window: Window, ctx: ReadContext) -> Answer:
+def _distinct(
+    plan: Prepared, rows: Rows, keys: list[Ints], window: Window, ctx: ReadContext
+) -> Answer:
     """Keep one of equal rows; they come by their keys, then by their columns."""
-    exprs = [column.expr for column in ir.columns if not isinstance(column.expr, Aggregate)]
+    exprs = [column.expr for column in plan.ir.columns if not isinstance(column.expr, Aggregate)]
+    telling = _telling(exprs, rows)
+    if telling is not None:
+        order = sorted_rows([*keys, *(key_codes(expr, rows, ctx) for expr in telling)], rows.size)
+        return _projected(plan.ir, rows.take(window.of(order)), ctx)
     groups, first = group(exprs, rows, ctx)
     best = [_least(key, groups, len(first)) for key in keys]
     order = sorted_rows([*best, np.arange(len(first))], len(first))
-    return _projected(ir, rows.take(first[window.of(order)]), ctx)
+    return _projected(plan.ir, rows.take(first[window.of(order)]), ctx)
+
+
+def _telling(exprs: list[Scalarish], rows: Rows) -> list[Scalarish] | None:
+    """Return the leading columns that tell all rows apart, or None if they are not ids.
+
+    No two rows bind the same nodes and edges, so the ids of all variables tell them apart.
+    """
+    found: list[Scalarish] = []
+    missing = set(rows.at)
+    for expr in exprs:
+        if not missing:
+            return found
+        found.append(expr)
+        match expr:
+            case Prop(var, "id"):
+                missing.discard(var)
+            case _:
+                pass
+    return None if missing else found
 
 
 def _least(key: Ints, groups: Ints, count: int) -> Ints:
