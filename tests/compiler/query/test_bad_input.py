@@ -1,9 +1,8 @@
-"""No text, however broken, does anything but report itself, quickly."""
+"""No text, however broken, does anything but report itself."""
 
 from __future__ import annotations
 
 import contextlib
-import time
 from pathlib import Path
 
 import pytest
@@ -27,13 +26,11 @@ ONE = "query q() { match { $p: Person } return { $p.name } }"
 
 
 def problems(text: str) -> list[str]:
-    started = time.perf_counter()
     error = None
     try:
         compile_file(CATALOG, Source(text))
     except DiagnosticsError as caught:
         error = caught
-    assert time.perf_counter() - started < 5  # a hang guard; goals are measured in bench/
     if error is None:
         return []
     assert error.render(color=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ from tests.support.cases import CASES
 
 EXAMPLE = (Path(__file__).parents[3] / "examples" / "company.pg").read_text(encoding="utf-8")
 SNIPPETS = sorted(path.read_text(encoding="utf-8") for path in (CASES / "schema").glob("*.pg"))
-LIMIT_S = 1.0
 
 MANY = "node A { a: String }\n"
 
@@ -61,14 +59,11 @@ MANY = "node A { a: String }\n"
         pytest.param("node A { a: Nope }", "S001", id="unknown type"),
     ],
 )
-def test_bad_texts_are_refused_at_a_place_within_a_second(text: str, code: str) -> None:
-    parse_schema(Source(MANY))  # loading the parser is not what is measured
-    start = time.perf_counter()
+def test_bad_texts_are_refused_at_a_place(text: str, code: str) -> None:
     with pytest.raises(DiagnosticsError) as caught:
         load_schema(Source(text))
     caught.value.render()
     caught.value.to_json()
-    assert time.perf_counter() - start < LIMIT_S
     found = caught.value.diagnostics[0]
     assert found.code == code
     assert found.span is not None
