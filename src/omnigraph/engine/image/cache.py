@@ -37,6 +37,10 @@ _EVERY = 64
 _PATIENCE = 64
 """Uses for which a table that did not fit is not read whole again without need."""
 
+_BY_VERSION = ("table", "postings", "vectors")
+"""What is kept per version of a table; the rest belongs to its base."""
+_VERSIONS = 4
+
 Lineage = tuple[str, str | None]
 VersionKey = tuple[str, str | None, int]
 T = TypeVar("T")
@@ -125,8 +129,11 @@ class ImageCache:
         )
         newer = image.with_changes(rows, deleted, in_place=in_place)
         if not newer.wants_folding:
-            key = ("table", *_key(after))
-            self.get(key, lambda: newer, lambda image: image.nbytes, lambda image: (image.base,))
+            # What one commit adds is small: it is weighed with the others, some queries later.
+            entry = _Entry(newer, lambda: newer.nbytes, (newer.base,))
+            with self._lock:
+                self._entries["table", *_key(after)] = entry
+                self._retire(after)
 
     def postings(self, table: TableVersion, image: TableImage, prop: str) -> Postings:
         """Return the postings of a text column; the lists of its base are shared by versions."""
@@ -222,6 +229,13 @@ class ImageCache:
                 left = {base for entry in self._entries.values() for base in entry.bases}
                 bases = {base: size for base, size in bases.items() if base in left}
         return len(self._entries) < len(oldest)
+
+    def _retire(self, newest: TableVersion) -> None:
+        """Keep a few versions of a lineage that this process goes on writing, used last."""
+        lineage = (newest.location, newest.branch)
+        versions = [key for key in self._entries if key[0] in _BY_VERSION and key[1:3] == lineage]
+        for key in versions[: -_VERSIONS * len(_BY_VERSION)]:
+            del self._entries[key]
 
     def _note_unfit(self, key: tuple[Any, ...]) -> None:
         """Remember a table that is already too much when just read."""
