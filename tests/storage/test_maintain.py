@@ -93,6 +93,27 @@ def test_a_reader_that_slept_through_a_cleanup_still_sees_the_newest_commit(root
     store.close()
 
 
+def test_a_reader_whose_version_a_branch_keeps_alive_still_sees_the_newest_commit(root):
+    store = empty_graph(root, NOW)
+    write(store, {A: {"a": 1}})
+    reader = open_store(str(root), read_only=True, options=NOW)
+    writer = open_store(str(root), options=NOW)
+    seen = reader.snapshot().manifest_version
+    assert writer.snapshot().manifest_version == seen
+    store.branches.create("dev")  # rests on this very version of the manifest
+    for i in range(12):
+        write(store, {A: {f"k{i}": i}})
+    store.maintain()
+    kept = store.kernel.tables.version_numbers(layout.MANIFEST, None)
+    assert seen in kept, "the branch's version is kept"
+    assert seen + 1 not in kept, "and nothing after it"
+    assert len(contents(reader.snapshot())[A]) == 13
+    write(writer, {A: {"late": 1}})
+    assert len(contents(store.snapshot())[A]) == 14
+    for opened in (reader, writer, store):
+        opened.close()
+
+
 def test_cleanup_needs_a_policy(store):
     with pytest.raises(BadRequestError, match="keep_versions"):
         store.cleanup(CleanupPolicy())

@@ -19,6 +19,7 @@ from omnigraph.storage import layout
 from omnigraph.storage.branches import branch_refs, live_branches
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks import REFS_LOCK, branch_lock_name
+from omnigraph.storage.manifest import Head
 from omnigraph.storage.pins import being_loaded, drop_expired_pins, live_pins
 from omnigraph.storage.projections import PROJECTIONS
 from omnigraph.storage.sidecar import list_sidecars
@@ -33,10 +34,14 @@ from omnigraph.storage.tables.fork import (
     set_ref_aside,
     torn_refs,
 )
+from omnigraph.storage.tables.versions import kept_from, note_kept_from
 
 log = logging.getLogger(__name__)
 
 BETWEEN_TABLES = register("cleanup.between_tables", "one table is cleaned, the next is not")
+AFTER_NOTE = register(
+    "cleanup.after_note", "it is noted which manifest versions go; none is removed"
+)
 BEFORE_FORKS = register("cleanup.before_forks", "versions are cleaned; dead forks remain")
 
 _STEP_VERSIONS = 256
@@ -125,12 +130,14 @@ def _heal_refs(kernel: Kernel, heads: Heads, location: str) -> None:
         set_ref_aside(kernel.objects, location, name)
 
 
-def clean_manifest(kernel: Kernel, branch: BranchName) -> int:
-    """Remove old versions of `__manifest` itself, a bounded number; return how many.
+def clean_manifest(kernel: Kernel, heads: Heads, branch: BranchName) -> int:
+    """Remove old versions of `__manifest` itself; return how many.
 
-    Nothing reads them: the past is rebuilt from rows of the current one.
+    Nothing reads them: the past is rebuilt from rows of the current one. Removing any of them
+    costs as much as there are, so they go in batches that are a fair part of all.
     """
-    retention = kernel.options.retention
+    if not _enough_is_due(kernel, heads.current(branch)):
+        return 0
     with kernel.locks.try_hold(REFS_LOCK, "cleanup") as lock:
         if lock is None:
             return 0
@@ -138,9 +145,43 @@ def clean_manifest(kernel: Kernel, branch: BranchName) -> int:
         needed = _Needed()
         for ref in branch_refs(kernel).values():
             needed.keep(layout.MANIFEST, ref.parent, ref.parent_version)
-        policy = CleanupPolicy(keep_versions=retention.manifest_versions, older_than_s=0)
-        stats = _clean_lineage(kernel, lineage, needed, policy, dry_run=False)
-    return sum(part.versions_removed for part in stats)
+        policy = CleanupPolicy(kernel.options.retention.manifest_versions, older_than_s=0)
+        due, _ = _due_versions(kernel, lineage, needed, policy)
+        note_kept_from(kernel.objects, *lineage, _unbroken(kernel, lineage, due))
+        failpoint(AFTER_NOTE)
+        if not due:
+            return 0
+        newest = kernel.tables.open_latest(*lineage)
+        removed, _ = remove_versions(kernel.tables, newest, due)
+    kernel.counters.add("versions_removed", removed)
+    return removed
+
+
+def _enough_is_due(kernel: Kernel, head: Head) -> bool:
+    """Whether a batch of manifest versions may go, judged by one of them."""
+    lineage = (layout.MANIFEST, layout.lance_branch(head.branch))
+    retention = kernel.options.retention
+    first = max(kept_from(kernel.objects, *lineage), 1)
+    last = head.manifest_version - retention.manifest_versions
+    batch = max(retention.manifest_versions, (last - first) // 4)
+    if first + batch > last:
+        return first > head.manifest_version  # a torn note; it is written anew
+    successor = kernel.objects.info(layout.version_file(*lineage, first + batch + 1))
+    # On a branch versions start where it was made; the first ones are those of its parent.
+    return successor is None or successor.modified_us <= _cutoff_us(kernel, retention.floor_s)
+
+
+def _unbroken(kernel: Kernel, lineage: Lineage, due: Iterable[int]) -> int:
+    """Return from which version on all versions will be there when the due ones are gone."""
+    left = sorted(set(kernel.tables.version_numbers(*lineage)) - set(due))
+    start = len(left) - 1
+    while start and left[start - 1] == left[start] - 1:
+        start -= 1
+    return left[start]
+
+
+def _cutoff_us(kernel: Kernel, age_s: float) -> int:
+    return kernel.clock.now_us() - int(age_s * 1e6)
 
 
 def clean_projections(kernel: Kernel) -> int:
@@ -237,7 +278,7 @@ def _due_versions(
     retention = kernel.options.retention
     keep = max(policy.keep_versions or 0, retention.newest_versions)
     age_s = max(policy.older_than_s or 0.0, retention.floor_s)
-    cutoff_us = kernel.clock.now_us() - int(age_s * 1e6)
+    cutoff_us = _cutoff_us(kernel, age_s)
     held = needed.versions.get(lineage, set())
     from_here = needed.floors.get(lineage)
     due = [
@@ -255,7 +296,7 @@ def _collect_orphans(
     kernel: Kernel, location: str, refs: Iterable[str], *, dry_run: bool
 ) -> list[CleanupStats]:
     """Remove data files that no version uses and that are too old to belong to a write."""
-    cutoff_us = kernel.clock.now_us() - int(kernel.options.retention.orphan_age_s * 1e6)
+    cutoff_us = _cutoff_us(kernel, kernel.options.retention.orphan_age_s)
     loading = being_loaded(live_pins(kernel.objects, kernel.clock))
     done = []
     for branch in (None, *sorted(refs)):
@@ -300,7 +341,7 @@ def _used_anywhere(kernel: Kernel, location: str, branches: Iterable[str | None]
 
 def _reclaim_forks(kernel: Kernel, heads: Heads, *, dry_run: bool) -> list[CleanupStats]:
     """Remove forks that no branch, pin, sidecar or other fork rests on, past the floor."""
-    cutoff_us = kernel.clock.now_us() - int(kernel.options.retention.floor_s * 1e6)
+    cutoff_us = _cutoff_us(kernel, kernel.options.retention.floor_s)
     done = []
     for location in sorted(_locations(kernel, heads)):
         refs = list_branches(kernel.objects, location)
@@ -356,7 +397,7 @@ def _drop_old_staging(kernel: Kernel) -> None:
     """Remove staged files whose operation is neither pending nor young."""
     pending: set[str | None] = {part.operation_id for part in list_sidecars(kernel.objects)}
     pending |= {pin.load for pin in live_pins(kernel.objects, kernel.clock)}
-    cutoff_us = kernel.clock.now_us() - int(kernel.options.retention.orphan_age_s * 1e6)
+    cutoff_us = _cutoff_us(kernel, kernel.options.retention.orphan_age_s)
     for info in kernel.objects.list(layout.STAGING_DIR):
         operation = info.name.split("/")[1]
         if operation not in pending and info.modified_us <= cutoff_us:

@@ -42,6 +42,7 @@ _ROOMS = {"node": "nodes", "edge": "edges"}
 TABLE_ROOMS = tuple(_ROOMS.values())
 _MAX_VERSION = 2**64 - 1
 _RETIRED = "_retired"
+_KEPT_FROM = "_kept_from"
 _ULID_TAIL = re.compile(r"\.[0-9a-hjkmnp-tv-z]{26}$")
 _BRANCH_WORD = re.compile(r"^[\w.-]+$")
 
@@ -74,6 +75,16 @@ def version_of_file(name: str) -> int | None:
     """Return the version a manifest file name stands for, or None for other files."""
     stem, dot, suffix = name.rpartition("/")[2].partition(".")
     return _MAX_VERSION - int(stem) if dot and suffix == "manifest" and stem.isdigit() else None
+
+
+def version_hint(location: str, branch: str | None) -> str:
+    """Return where Lance notes, without promising it, which version is the newest."""
+    return f"{lineage(location, branch)}/{VERSIONS_DIR}/latest_version_hint.json"
+
+
+def kept_from(location: str, branch: str | None) -> str:
+    """Return the object that says from which version on none has been removed."""
+    return f"{lineage(location, branch)}/{_KEPT_FROM}"
 
 
 def branch_ref(location: str, branch: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -41,9 +41,11 @@ from omnigraph.storage.tables.compact import (
     Compacted,
     commit_compaction,
     fragment_rows,
+    fragment_sizes,
     over_full_tier,
     read_fragments,
     rewrite_fragments,
+    still_fits,
 )
 from omnigraph.storage.tables.handle import Handle
 from omnigraph.storage.tables.index import IndexSpec, drop_index, optimize_indexes, stage_index
@@ -56,8 +58,12 @@ AFTER_SIDECAR = register("optimize.after_sidecar", "the sidecar is written; noth
 AFTER_COMPACT = register("optimize.after_compact", "the table is compacted; not published")
 AFTER_FOLD = register("optimize.after_fold", "the manifest is folded; the sidecar remains")
 
-UPKEEP_EVERY = 32
-_TIERS = (1_024, 32_768)
+UPKEEP_EVERY = 8
+FULL_UPKEEP_EVERY = 32
+_FIRST_TIER_BYTES = 256 * 1024
+"""Merging the newest commits may rewrite this much every time."""
+_FIRST_TIER_ROWS = (16, 1_024)
+_TIER_GROWTH = 32
 _STEP_ROWS = 200_000
 
 
@@ -91,7 +97,8 @@ def compact_table(
         current = head.tables.get(key)
         if current is None or (current.location, current.branch) != (table.location, table.branch):
             return CompactionStats(key, 0, 0, False, "the table was replaced meanwhile")
-        if current.version != table.version:
+        handle = kernel.tables.open(*current.place)
+        if not still_fits(ahead, handle):
             # Inside the lock nobody can outrun us again: no starvation under constant updates.
             ahead = _rewrite(kernel, current, everything=everything)
         if ahead is None:
@@ -103,7 +110,7 @@ def compact_table(
 
 
 def _rewrite(kernel: Kernel, table: TableVersion, *, everything: bool) -> Compacted | None:
-    handle = kernel.tables.open(table.location, table.branch, table.version)
+    handle = kernel.tables.open(*table.place)
     largest = kernel.options.max_rows_per_file
     target = largest if everything else _due_tier(kernel, handle)
     if target is None:
@@ -113,15 +120,30 @@ def _rewrite(kernel: Kernel, table: TableVersion, *, everything: bool) -> Compac
 
 
 def _due_tier(kernel: Kernel, handle: Handle) -> int | None:
-    """Return the smallest fragment size of which there are too many.
+    """Return the size in rows below which there are too many fragments, or None.
 
-    Sizes in tiers, so that a row is rewritten a few times in its life instead of every time.
+    Sizes in tiers, so that a row is rewritten a bounded number of times in its life. What
+    merging one tier leaves counts in the next: a cascade is one step.
     """
-    rows = [count for _, count in fragment_rows(handle)]
-    for tier in (*_TIERS, kernel.options.max_rows_per_file):
-        if sum(count < tier for count in rows) >= kernel.options.compact_fragments:
-            return tier
-    return None
+    sizes = fragment_sizes(handle)
+    largest = max(sizes, key=lambda part: part.rows, default=None)
+    if largest is None:
+        return None
+    row_bytes = max(largest.file_bytes // max(largest.rows, 1), 1)
+    first = max(_FIRST_TIER_BYTES // row_bytes, _FIRST_TIER_ROWS[0])
+    first = min(first, _FIRST_TIER_ROWS[1])
+    few = kernel.options.compact_fragments
+    due, below = None, 0
+    for tier, limit in (
+        (first, few),
+        (first * _TIER_GROWTH, few // 2),
+        (kernel.options.max_rows_per_file, few // 2),
+    ):
+        members = sum(below <= part.rows < tier for part in sizes) + (due is not None)
+        if members >= limit:
+            due = tier
+        below = tier
+    return due
 
 
 def _publish_compaction(
@@ -137,7 +159,7 @@ def _publish_compaction(
     intent = physical_intent(kernel, head, "Optimize", (), (table,))
     sidecar = write_sidecar_for(kernel, intent, lock, unsigned=(table,))
     failpoint(AFTER_SIDECAR)
-    handle = commit_compaction(kernel.tables, ahead)
+    handle = commit_compaction(kernel.tables, ahead, kernel.tables.open(*table.place))
     failpoint(AFTER_COMPACT)
     _publish_in_place(kernel, heads, head, intent, table, handle, sidecar)
 
@@ -282,19 +304,29 @@ class Upkeep:
         self._pool: ThreadPoolExecutor | None = None
         self._guard = threading.Lock()
         self._pending: dict[BranchName, Future[None]] = {}
+        self._looked_at: dict[BranchName, int] = {}
         self._stop = threading.Event()
 
     def after_commit(self, head: Head) -> None:
         """Schedule what a commit made due; costs nothing otherwise."""
-        if self._kernel.options.maintenance != "auto" or head.sequence % UPKEEP_EVERY:
+        if self._kernel.options.maintenance != "auto":
             return
         with self._guard:
             running = self._pending.get(head.branch)
-            if self._stop.is_set() or (running is not None and not running.done()):
+            busy = running is not None and not running.done()
+            if self._stop.is_set() or busy or not self._is_time(head):
                 return
+            self._looked_at[head.branch] = head.sequence
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(1, "omnigraph-upkeep")
-            self._pending[head.branch] = self._pool.submit(self._run_quietly, head.branch)
+            self._pending[head.branch] = self._pool.submit(self._run_quietly, head)
+
+    def _is_time(self, head: Head) -> bool:
+        """Whether enough was committed since the last look, by this process or by many."""
+        last = self._looked_at.get(head.branch)
+        if last is None:
+            return head.sequence % UPKEEP_EVERY == 0
+        return head.sequence - last >= UPKEEP_EVERY
 
     def settle(self, timeout_s: float | None = None) -> None:
         """Wait until what was scheduled is done."""
@@ -320,25 +352,34 @@ class Upkeep:
 
     def run(self, branch: BranchName) -> list[CompactionStats]:
         """Do everything that is due on a branch, step by step."""
+        return self._step(branch, list(self._heads.current(branch).tables), full=True)
+
+    def _step(
+        self, branch: BranchName, keys: Sequence[TableKey], *, full: bool
+    ) -> list[CompactionStats]:
         kernel, heads = self._kernel, self._heads
         stats: list[CompactionStats] = []
-        reconcile(kernel, heads.current(branch))
-        while not self._stop.is_set() and fold_manifest(kernel, heads, branch):
-            pass
-        clean_manifest(kernel, branch)
-        clean_projections(kernel)
-        for key in list(heads.current(branch).tables):
+        for key in keys:
             if self._stop.is_set():
                 break
             stats.append(compact_table(kernel, heads, branch, key))
-            clean_table_versions(kernel, heads, branch, key)
+        while not self._stop.is_set() and fold_manifest(kernel, heads, branch):
+            pass
+        if full and not self._stop.is_set():
+            reconcile(kernel, heads.current(branch))
+            clean_manifest(kernel, heads, branch)
+            clean_projections(kernel)
+            for key in keys:
+                clean_table_versions(kernel, heads, branch, key)
         kernel.counters.set("manifest_fragments", heads.current(branch).handle.fragment_count)
         return stats
 
-    def _run_quietly(self, branch: BranchName) -> None:
+    def _run_quietly(self, head: Head) -> None:
         """Run behind a writer: a physical step that fails is reported, not raised."""
+        branch, oldest = head.branch, head.sequence - FULL_UPKEEP_EVERY
+        recent = [key for key, sequence in head.changed.items() if sequence > oldest]
         try:
-            self.run(branch)
+            self._step(branch, recent, full=head.sequence % FULL_UPKEEP_EVERY < UPKEEP_EVERY)
         except ConflictError as error:
             self._kernel.counters.add("upkeep_conflicts")
             log.info("upkeep of '%s' lost a race and will run again: %s", branch, error)

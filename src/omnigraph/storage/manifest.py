@@ -86,7 +86,7 @@ class Head(State):
 
 def open_manifest(kernel: Kernel, branch: BranchName) -> Handle:
     """Return the newest `__manifest` of a branch, having checked that we can read it."""
-    handle = kernel.tables.open_latest(layout.MANIFEST, layout.lance_branch(branch))
+    handle = kernel.tables.open_newest(layout.MANIFEST, layout.lance_branch(branch))
     check_stamp(handle)
     return handle
 

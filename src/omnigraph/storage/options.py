@@ -69,8 +69,8 @@ class StorageOptions:
     maintenance: MaintenanceMode = "auto"
     maintenance_budget_s: float = 2.0
     """How long closing a store may spend on maintenance that is due."""
-    compact_fragments: int = 32
-    """A table with this many small fragments is due for compaction."""
+    compact_fragments: int = 8
+    """A table with this many small fragments is due for compaction, at least 2."""
     max_rows_per_file: int = 100_000
     """Bounds what one row-id lookup must rebuild after a write."""
     lock_timeout_s: float = 30.0

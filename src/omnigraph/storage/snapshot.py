@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from omnigraph.base.ids import BranchName, CommitId, TableKey
 from omnigraph.errors import NotFoundError
@@ -30,6 +31,7 @@ from omnigraph.storage.sidecar import list_sidecars
 from omnigraph.storage.tables.failures import DamagedError
 from omnigraph.storage.tables.handle import Handle
 from omnigraph.storage.tables.scan import Reader
+from omnigraph.storage.tables.versions import kept_from
 
 
 class BranchNotFoundError(NotFoundError):
@@ -117,6 +119,8 @@ class Heads:
         self._read_only = read_only
         self._lock = threading.Lock()
         self._known: dict[BranchName, Head] = {}
+        self._notes: dict[BranchName, tuple[str, int]] = {}
+        """Per branch, what cleanup last said it has kept, and the tag of the note that said it."""
 
     def current(self, branch: BranchName) -> Head:
         """Return the head as of now: a few existence tests if nobody moved it.
@@ -181,17 +185,24 @@ class Heads:
         return ref.tag
 
     def _is_newest(self, head: Head) -> bool:
-        """A version that still exists, with none after it, is the newest one.
+        """A version with none after it is the newest one, unless cleanup has been there.
 
-        The first test matters to a process that slept through a cleanup: then the *next*
-        version may be gone too.
+        That matters to a process that slept through a cleanup: then the *next* version may be
+        gone, and even its own may be kept for the sake of a branch.
         """
-        branch, version = layout.lance_branch(head.branch), head.manifest_version
-        newer, still_there = self._kernel.objects.exist(
-            layout.version_file(layout.MANIFEST, branch, version + 1),
-            layout.version_file(layout.MANIFEST, branch, version),
+        objects, branch = self._kernel.objects, layout.lance_branch(head.branch)
+        version = head.manifest_version
+        note = layout.kept_from(layout.MANIFEST, branch)
+        newer, cleaned = objects.together(
+            partial(objects.info, layout.version_file(layout.MANIFEST, branch, version + 1)),
+            partial(objects.info, note),
         )
-        return still_there and not newer
+        if newer is not None:
+            return False
+        tag = "" if cleaned is None else cleaned.tag
+        if tag != self._notes.get(head.branch, ("", 0))[0]:
+            self._notes[head.branch] = tag, kept_from(objects, layout.MANIFEST, branch)
+        return version >= self._notes.get(head.branch, ("", 0))[1]
 
 
 def _synced_folders(head: Head) -> Iterator[str]:

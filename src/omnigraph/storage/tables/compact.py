@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+from lance.fragment import FragmentMetadata
 from lance.optimize import Compaction, CompactionOptions, RewriteResult
 
 from omnigraph.storage import layout
 from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.handle import Handle, Tables
+from omnigraph.storage.tables.lineage import forget_old_versions
 from omnigraph.storage.tables.stage import blob_files
 
 _TIER_WIDTH = 32
@@ -25,8 +27,8 @@ _TIER_BASE_ROWS = 256
 class Compacted:
     """Rewritten fragments that wait for their commit."""
 
-    base: Handle
     results: tuple[RewriteResult, ...]
+    merged: tuple[FragmentMetadata, ...]
     files: tuple[str, ...]
     rows: int
     fragments_removed: int
@@ -40,6 +42,24 @@ def fragment_rows(handle: Handle) -> list[tuple[int, int]]:
             (part.fragment_id, part.physical_rows - part.num_deletions)
             for part in handle.dataset.get_fragments()
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentSize:
+    """How much one fragment holds."""
+
+    rows: int
+    file_bytes: int
+
+
+def fragment_sizes(handle: Handle) -> list[FragmentSize]:
+    """Return the live rows and the bytes of every fragment, in storage order."""
+    with lance_errors(f"looking at the fragments of {handle}"):
+        described = [part.metadata for part in handle.dataset.get_fragments()]
+    return [
+        FragmentSize(part.num_rows, sum(file.file_size_bytes or 0 for file in part.files))
+        for part in described
+    ]
 
 
 def over_full_tier(handle: Handle) -> list[int]:
@@ -73,15 +93,15 @@ def rewrite_fragments(
     )
     with lance_errors(f"compacting {handle}"):
         tasks = Compaction.plan(own.dataset, options).tasks
-        results = tuple(task.execute(own.dataset) for task in tasks)
+        results = tuple(_short(task.execute(own.dataset), own.version) for task in tasks)
     if not results:
         return None
     fresh = [part for result in results for part in result.new_fragments]
     home = f"{handle.files_at}/{layout.DATA_DIR}"
     files = tuple(f"{home}/{file.path}" for part in fresh for file in part.files)
     return Compacted(
-        own,
         results,
+        tuple(part for result in results for part in result.original_fragments),  # type: ignore[attr-defined]  # missing in pylance's stubs
         files + blob_files(tables, own, files),
         sum(part.physical_rows for part in fresh),
         sum(result.metrics.fragments_removed for result in results),
@@ -89,12 +109,34 @@ def rewrite_fragments(
     )
 
 
-def commit_compaction(tables: Tables, compacted: Compacted) -> Handle:
-    """Commit a compaction; return the handle at the version it made."""
-    with lance_errors(f"committing the compaction of {compacted.base}"):
-        Compaction.commit(compacted.base.dataset, list(compacted.results))
-        version = int(compacted.base.dataset.version)
-    return tables.open(compacted.base.location, compacted.base.branch, version)
+def _short(result: RewriteResult, version: int) -> RewriteResult:
+    """Return a result that does not carry the whole past of its rows."""
+    text = forget_old_versions(result.json(), version)  # type: ignore[attr-defined]  # missing in pylance's stubs
+    return RewriteResult.from_json(text)  # type: ignore[attr-defined,no-any-return]  # the same
+
+
+def still_fits(compacted: Compacted, newer: Handle) -> bool:
+    """Whether every fragment that was merged is in a newer version, as it was."""
+    with lance_errors(f"looking at the fragments of {newer}"):
+        present = {part.fragment_id: part.metadata for part in newer.dataset.get_fragments()}
+        return all(_is_same(part, present.get(part.id)) for part in compacted.merged)
+
+
+def _is_same(old: FragmentMetadata, new: FragmentMetadata | None) -> bool:
+    return (
+        new is not None
+        and [file.path for file in old.files] == [file.path for file in new.files]
+        and old.deletion_file == new.deletion_file
+    )
+
+
+def commit_compaction(tables: Tables, compacted: Compacted, base: Handle) -> Handle:
+    """Commit a compaction on top of `base`, which it fits; return the handle it made."""
+    own = tables.reopen(base.location, base.branch, base.version)
+    with lance_errors(f"committing the compaction of {base}"):
+        Compaction.commit(own.dataset, list(compacted.results))
+        version = int(own.dataset.version)
+    return tables.open(base.location, base.branch, version)
 
 
 def read_fragments(handle: Handle, fragment_ids: Sequence[int]) -> pa.Table:

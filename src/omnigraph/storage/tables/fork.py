@@ -147,6 +147,7 @@ def _delete_files(objects: Objects, location: str, name: str) -> None:
     home = layout.lineage(location, name)
     for folder in reversed(layout.DATASET_DIRS):
         objects.delete_prefix(f"{home}/{folder}")
+    objects.delete(layout.kept_from(location, name))  # versions of that name start anew
 
 
 def base_addresses(tables: Tables, location: str, branch: str) -> list[str]:

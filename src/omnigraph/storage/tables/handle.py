@@ -18,6 +18,7 @@ import pyarrow as pa
 from omnigraph.storage import layout
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError, lance_errors
+from omnigraph.storage.tables.versions import newest_version
 
 if TYPE_CHECKING:
     from lance import Session  # type: ignore[attr-defined]  # public, but not in __all__
@@ -99,6 +100,19 @@ class Tables:
                 raise
             # A manifest of zeros makes Lance look for a version that never was.
             raise DamagedError(f"the newest manifest of {location} is damaged: {error}") from error
+
+    def open_newest(self, location: str, branch: str | None) -> Handle:
+        """Return a dataset at its newest version, at a cost that does not grow with them.
+
+        Only for datasets whose cleanup says what it removes (see `versions`).
+        """
+        version = newest_version(self.objects, location, branch)
+        if version is not None:
+            try:
+                return self._open(location, branch, version)
+            except SnapshotExpiredError:
+                pass  # cleaned since; rare enough to look at all of them
+        return self.open_latest(location, branch)
 
     def reopen(self, location: str, branch: str | None, version: int) -> Handle:
         """Open past our own map, for datasets whose branch names may be used again."""

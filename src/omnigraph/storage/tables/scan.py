@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from omnigraph.errors import BadRequestError
 from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.handle import PRIMARY_KEY, RESERVE, Handle, operation_name
+from omnigraph.storage.tables.lineage import HORIZON
 from omnigraph.storage.tables.predicate import Predicate, is_in, to_sql
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ ROW_ID = "_rowid"
 ROW_ADDRESS = "_rowaddr"
 # Beyond this many keys one pass over the key column beats an IN list, indexed or not.
 IN_LIST_LIMIT = 2_000
-_ROW_OPERATIONS = ("Append", "Update", "Delete", "Rewrite", "CreateIndex", RESERVE)
+COMPACTION = "Rewrite"
+_ROW_OPERATIONS = ("Append", "Update", "Delete", COMPACTION, "CreateIndex", RESERVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,7 @@ class Reader:
         """Return what changed after version `since` of the same lineage, up to this version.
 
         Lance answers for the version of the handle it is asked on, so this handle is the end.
-        It misses rows that a restore or overwrite brought back: ask `has_rewrites_since`.
+        It is wrong across restores, overwrites and far back: ask `has_rewrites_since` first.
         """
         if since > self.version:
             raise BadRequestError(f"version {since} is newer than {self.handle}")
@@ -175,12 +177,17 @@ class Reader:
             )
 
     def has_rewrites_since(self, since: int) -> bool:
-        """Whether a restore or overwrite lies between, so that `delta` cannot be trusted."""
+        """Whether something lies between after which `delta` cannot be trusted.
+
+        That is a restore or overwrite, or a compaction that has forgotten versions as old.
+        """
         with lance_errors(f"reading transactions of {self.handle}"):
-            return any(
-                operation_name(self.handle.dataset.read_transaction(version)) not in _ROW_OPERATIONS
-                for version in range(since + 1, self.version + 1)
-            )
+            for version in range(since + 1, self.version + 1):
+                name = operation_name(self.handle.dataset.read_transaction(version))
+                forgot = name == COMPACTION and version - HORIZON > since
+                if forgot or name not in _ROW_OPERATIONS:
+                    return True
+        return False
 
 
 def key_column(schema: pa.Schema) -> str:
