@@ -55,7 +55,7 @@ def members(values: Ints, known: Ints) -> Mask:
     return np.asarray(known[at] == values)
 
 
-def at_least_kth(values: Floats, wanted: int) -> float:
+def at_least_kth(values: Floats | Ints, wanted: int) -> float:
     """Return a number that at least `wanted` of the values reach, close to the best such.
 
     The greatest of every group is looked at instead of every value: `wanted` groups whose

@@ -199,7 +199,7 @@ def bm25(postings: Postings, terms: tuple[str, ...]) -> Bm25:
     rows = np.concatenate([hits.rows for hits in found])
     # Scores are positive, so a sum of zero is a row without any of the terms.
     sums = _summed(rows, found)
-    members = np.flatnonzero(sums)
+    members = np.flatnonzero(sums > 0.0)
     return Bm25(members, sums[members])
 
 

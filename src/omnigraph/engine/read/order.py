@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.image.arrays import Floats, Ints
+from omnigraph.engine.image.arrays import Floats, Ints, at_least_kth
 from omnigraph.engine.image.columns import dense_ranks
 from omnigraph.engine.read.context import ReadContext
 from omnigraph.engine.read.rows import Rows
@@ -41,12 +41,15 @@ def sorted_rows(keys: Sequence[Ints], size: int) -> Ints:
 
 
 def contenders(key: Ints | Floats, wanted: int) -> Ints:
-    """Return the rows that can be among the first `wanted` by a key: those tied with the last."""
+    """Return the rows that can be among the first `wanted` by a key, those tied with the last too.
+
+    There may be a few more.
+    """
     if len(key) <= 2 * wanted + 64:
         return np.arange(len(key))
     if wanted == 0:
         return np.empty(0, np.int64)
-    return np.flatnonzero(key <= np.partition(key, wanted - 1)[wanted - 1])
+    return np.flatnonzero(key <= -at_least_kth(-key, wanted))
 
 
 def by_ids(variables: Iterable[str], rows: Rows, ctx: ReadContext) -> list[Ints]:
