@@ -121,7 +121,7 @@ class Graph:
             params: parameter values by name, without `$`.
             branch: the branch to read.
             at: a commit id, or a version of the branch, to read the past.
-            limits: time and row limits of this run.
+            limits: time, row and memory limits of this run.
             cancel: when another thread sets it, the query stops with QueryCancelledError.
 
         Raises:

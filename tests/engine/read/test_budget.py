@@ -58,6 +58,63 @@ def test_a_walk_is_stopped_inside():
         graph.table(text, Budget(Limits(rows=50)))
 
 
+CROWD = people(**{f"p{at}": at for at in range(40)})
+EVERYONE = pairs(*(f"p{a}>p{b}" for a in range(40) for b in range(40)))
+
+
+@pytest.mark.parametrize(
+    ("query", "operator"),
+    [
+        ("match { $a: Person  $b: Person } return { count(*) as n }", "NodeScan"),
+        ("match { $a: Person  $a knows $b } return { count($b) as n }", "Expand"),
+        ("match { $a: Person  $a knows{2,2} $b } return { count(*) as n }", "Expand"),
+        ("match { $a: Person  $a $k:knows $b } return { count($k) as n }", "Expand"),
+        ("match { $a: Person  $a <knows> $b } return { count($b) as n }", "Expand"),
+    ],
+)
+def test_rows_that_would_not_fit_are_refused_before_they_are_made(query, operator):
+    graph = social(Person=CROWD, Knows=EVERYONE, WorksAt=[])
+    with pytest.raises(
+        BudgetExceededError,
+        match=rf"{operator} needs \d+ bytes; the memory budget is 10000",
+    ) as caught:
+        graph.table(query, Budget(Limits(bytes=10_000)))
+    assert caught.value.kind is ErrorKind.BUDGET_EXCEEDED
+    assert graph.table(query, Budget(Limits(bytes=1_000_000))).num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "operator"),
+    [
+        ("match { $a: Person } return { $a.name, $a.age } order { $a.age, $a.name }", "order"),
+        ("match { $a: Person } return { $a.name, count(*) as n }", "group"),
+        ("match { $a: Person } return distinct { $a.name, $a.age }", "distinct"),
+    ],
+)
+def test_what_is_made_of_the_rows_counts_too(query, operator):
+    graph = social(Person=CROWD, Knows=[], WorksAt=[])
+    with pytest.raises(BudgetExceededError, match=f"{operator} needs"):
+        graph.table(query, Budget(Limits(bytes=500)))
+
+
+def test_the_values_returned_count_too():
+    graph = social(
+        Person=[{"name": "x" * 1_000 + str(at)} for at in range(9)], Knows=[], WorksAt=[]
+    )
+    text = "match { $a: Person } return { $a.age, $a.name }"
+    with pytest.raises(BudgetExceededError, match="return needs 9"):
+        graph.table(text, Budget(Limits(bytes=5_000)))
+    assert graph.table(text, Budget(Limits(bytes=10_000))).num_rows == 9
+
+
+def test_a_long_walk_asks_for_time_at_every_step():
+    chain = pairs(*(f"p{at}>p{at + 1}" for at in range(39)))
+    graph = social(Person=CROWD, Knows=chain, WorksAt=[])
+    text = "match { $a: Person  $a knows{1,30} $b } return { count(*) as n }"
+    with pytest.raises(BudgetExceededError, match=r"Expand ran past the time budget of 9 s"):
+        graph.table(text, Budget(Limits(seconds=9), clock=StepClock()))
+
+
 def test_the_time_budget_names_the_operator_and_the_limit():
     budget = Budget(Limits(seconds=2.5), clock=StepClock())
     with pytest.raises(BudgetExceededError, match=r"ran past the time budget of 2.5 s") as caught:

@@ -30,7 +30,7 @@ def run_stages(stages: Sequence[Stage], rows: Rows, ctx: ReadContext) -> Rows:
             rows = run_stage(stage, rows, ctx)
         else:
             rows = _traced(stage, rows, ctx, ctx.trace)
-        ctx.budget.check(stage.name, rows.size)
+        ctx.budget.check(stage.name, rows.size, len(rows.at))
     return rows
 
 
@@ -103,7 +103,7 @@ def scan(op: NodeScan, rows: Rows, ctx: ReadContext) -> Rows:
     positions = _matching(ctx.images.node(op.type_name), op.var, op.filters, ctx)
     if rows.size == 1 and not rows.at:
         return Rows.of(op.var, positions)
-    ctx.budget.check("NodeScan", rows.size * len(positions))
+    ctx.budget.check("NodeScan", rows.size * len(positions), len(rows.at) + 1)
     return rows.times(op.var, positions)
 
 
@@ -171,7 +171,7 @@ def expand(stage: Stage, op: Expand, rows: Rows, ctx: ReadContext) -> Rows:
         kept = _passing(nodes, op.dst, op.dst_filters, targets, ctx)
         if kept is not None:
             at, targets = at[kept], targets[kept]
-    ctx.budget.check("Expand", len(at))
+    ctx.budget.check("Expand", len(at), len(rows.at) + 2)
     bound = {var: known[at] for var, known in rows.at.items() if var in stage.keep}
     if op.dst in stage.keep:
         bound[op.dst] = targets
@@ -239,9 +239,9 @@ def leads_to(op: Expand, starts: Ints, ends: Ints, ctx: ReadContext) -> Mask:
 
 
 def _check_reach(adjacency: Adjacency, positions: Ints, ctx: ReadContext) -> None:
-    """Ask whether as many rows may be held as the positions have edges."""
-    if ctx.budget.limits.rows is not None:
-        ctx.budget.check("Expand", adjacency.count(positions))
+    """Ask whether as many rows may be held as the positions have edges, and for more time."""
+    counted = adjacency.count(positions) if ctx.budget.counts_rows else 0
+    ctx.budget.check("Expand", counted, 2)
 
 
 def _expand_edges(op: Expand, rows: Rows, ctx: ReadContext) -> Rows:
@@ -266,7 +266,7 @@ def _expand_edges(op: Expand, rows: Rows, ctx: ReadContext) -> Rows:
     kept = _passing(ctx.images.node(op.dst_type), op.dst, op.dst_filters, targets, ctx)
     if kept is not None:
         at, targets, edges = at[kept], targets[kept], edges[kept]
-    ctx.budget.check("Expand", len(at))
+    ctx.budget.check("Expand", len(at), len(rows.at) + 2)
     return rows.take(at).bind(op.dst, targets).bind(op.edge_var, edges)
 
 

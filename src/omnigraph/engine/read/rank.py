@@ -96,6 +96,7 @@ def rank_nodes(
         wanted: how many nodes can matter at most; more may be returned, ties always are.
         ctx: the running query.
     """
+    ctx.budget.check("rank")
     match score:
         case Nearest():
             return _nearest(score, nodes, wanted, ctx)

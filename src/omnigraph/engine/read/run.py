@@ -79,6 +79,7 @@ def _answer(plan: Prepared, rows: Rows, window: Window, ctx: ReadContext) -> Ans
     if keys and window.end is not None:
         ahead = contenders(keys[0], window.end)
         rows, keys = rows.take(ahead), [key[ahead] for key in keys]
+    ctx.budget.check("order", rows.size, len(rows.at) + len(keys) + len(plan.tie_breakers))
     order = sorted_rows([*keys, *by_ids(plan.tie_breakers, rows, ctx)], rows.size)
     return _projected(ir, rows.take(window.of(order)), ctx)
 
@@ -108,9 +109,13 @@ def _sort_key(expr: Expr, descending: bool, rows: Rows, ctx: ReadContext) -> Int
 
 def _projected(ir: ReadIr, rows: Rows, ctx: ReadContext) -> Answer:
     arrays = []
+    held = 0
     for column in ir.columns:
         assert not isinstance(column.expr, Aggregate)
         arrays.append(values(column.expr, rows, ctx))
+        if ctx.budget.counts_rows:
+            held += arrays[-1].nbytes
+            ctx.budget.hold("return", held)
     return _named(ir.columns, arrays)
 
 
@@ -129,6 +134,7 @@ def _aggregated(plan: Prepared, rows: Rows, window: Window, ctx: ReadContext) ->
     keys = [column.expr for column in ir.columns if not isinstance(column.expr, Aggregate)]
     if not keys:
         return _totals(plan, rows, window, ctx)
+    ctx.budget.check("group", rows.size, len(rows.at) + len(keys) + 1)
     groups, first = group(keys, rows, ctx)
     heads, count = rows.take(first), len(first)
     found = {
@@ -187,6 +193,7 @@ def _distinct(
     plan: Prepared, rows: Rows, keys: list[Ints], window: Window, ctx: ReadContext
 ) -> Answer:
     """Keep one of equal rows; they come by their keys, then by their columns."""
+    ctx.budget.check("distinct", rows.size, len(rows.at) + len(keys) + len(plan.ir.columns))
     exprs = [column.expr for column in plan.ir.columns if not isinstance(column.expr, Aggregate)]
     telling = _telling(exprs, rows)
     if telling is not None:
