@@ -9,15 +9,15 @@ from omnigraph.pipeline.model import LoadOptions
 
 
 def test_small_inputs_are_read_inline():
-    runner, reason = Engines(LoadOptions()).choose(64 << 20)
-    assert (runner.name, reason) == ("inline", "64.0 MiB is not above 64 MiB")
+    engine = Engines(LoadOptions()).choose(64 << 20)
+    assert (engine.runner.name, engine.reason) == ("inline", "64.0 MiB is not above 64 MiB")
 
 
 def test_large_inputs_stay_inline_without_spark(monkeypatch):
     monkeypatch.setattr(engines, "_has_spark", lambda: False)
-    runner, reason = Engines(LoadOptions()).choose((64 << 20) + 1)
-    assert runner.name == "inline"
-    assert "pyspark is not installed" in reason
+    engine = Engines(LoadOptions()).choose((64 << 20) + 1)
+    assert engine.runner.name == "inline"
+    assert "pyspark is not installed" in engine.reason
 
 
 def test_spark_that_is_asked_for_and_missing_is_an_error(monkeypatch):
@@ -34,13 +34,13 @@ class Context:
 
 
 def test_a_given_session_is_used_whatever_the_size():
-    runner, reason = Engines(LoadOptions(), spark=Context()).choose(1)
-    assert (runner.name, reason) == ("spark", "a Spark session or master is given")
+    engine = Engines(LoadOptions(), spark=Context()).choose(1)
+    assert (engine.runner.name, engine.reason) == ("spark", "a Spark session or master is given")
 
 
 def test_inline_can_be_insisted_on():
-    runner, reason = Engines(LoadOptions(engine="inline"), spark=object()).choose(1 << 40)
-    assert (runner.name, reason) == ("inline", "asked for")
+    engine = Engines(LoadOptions(engine="inline"), spark=object()).choose(1 << 40)
+    assert (engine.runner.name, engine.reason) == ("inline", "asked for")
 
 
 def test_what_is_no_session_is_refused():

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.util import find_spec
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from omnigraph.errors import BadRequestError
 from omnigraph.pipeline.model import LoadOptions
-from omnigraph.pipeline.runner import InlineRunner, Runner
-
-if TYPE_CHECKING:
-    from omnigraph.pipeline.spark import OwnSpark
+from omnigraph.pipeline.runner import InlineRunner
+from omnigraph.pipeline.spark import (
+    OwnSpark,
+    SparkRunner,
+    SparkSettings,
+    active_context,
+    context_of,
+    session_of,
+)
 
 _MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Who runs tasks, and why."""
+
+    runner: InlineRunner | SparkRunner
+    reason: str
 
 
 class Engines:
     """Starts engines when they are needed and stops what it started.
 
     `spark` is a SparkSession or SparkContext of the caller, or `SparkSettings` for one of our own.
+    Where Spark is certain to be needed it starts at once, while the caller looks at the input.
     """
 
     def __init__(self, options: LoadOptions, spark: object = None) -> None:
@@ -27,8 +42,8 @@ class Engines:
         self._spark = spark
         self._own: OwnSpark | None = None
 
-    def choose(self, total_bytes: int) -> tuple[Runner, str]:
-        """Return who runs a load of so many bytes, and why.
+    def choose(self, total_bytes: int) -> Engine:
+        """Return who runs a load of so many bytes.
 
         Raises:
             BadRequestError: Spark is asked for and not installed.
@@ -36,40 +51,48 @@ class Engines:
         shown, limit = total_bytes / _MIB, self._options.spark_above_bytes / _MIB
         match self._options.engine:
             case "inline":
-                return InlineRunner(), "asked for"
+                return Engine(InlineRunner(), "asked for")
             case "spark":
-                return self._spark_runner(), "asked for"
+                return Engine(self._spark_runner(), "asked for")
             case "auto" if self._spark is not None:
-                return self._spark_runner(), "a Spark session or master is given"
+                return Engine(self._spark_runner(), "a Spark session or master is given")
             case "auto" if total_bytes <= self._options.spark_above_bytes:
-                return InlineRunner(), f"{shown:.1f} MiB is not above {limit:.0f} MiB"
+                return Engine(InlineRunner(), f"{shown:.1f} MiB is not above {limit:.0f} MiB")
             case "auto" if not _has_spark():
-                return InlineRunner(), f"{shown:.1f} MiB, but pyspark is not installed"
+                return Engine(InlineRunner(), f"{shown:.1f} MiB, but pyspark is not installed")
             case "auto":
-                return self._spark_runner(), f"{shown:.1f} MiB is above {limit:.0f} MiB"
+                runner = self._spark_runner(meanwhile=True)
+                return Engine(runner, f"{shown:.1f} MiB is above {limit:.0f} MiB")
 
-    def _spark_runner(self) -> Runner:
+    def settle(self, engine: Engine) -> Engine:
+        """Return who does the rest, once everything was read.
+
+        A Spark that nobody insisted on and that is still starting is not waited for: what it could
+        have read side by side is read.
+        """
+        runner = engine.runner
+        if self._options.engine != "auto" or not isinstance(runner, SparkRunner) or runner.is_ready:
+            return engine
+        return Engine(InlineRunner(), f"{engine.reason}, but it was read before Spark was ready")
+
+    def _spark_runner(self, *, meanwhile: bool = False) -> SparkRunner:
         if not _has_spark():
             raise BadRequestError(
                 "pyspark is not installed", hint='pip install "omnigraph[spark]", or load inline'
             )
-        from omnigraph.pipeline.spark import (
-            OwnSpark,
-            SparkRunner,
-            SparkSettings,
-            active_context,
-            context_of,
-        )
-
         if self._spark is not None and not isinstance(self._spark, SparkSettings):
-            return SparkRunner(context_of(self._spark))
-        running = active_context()
-        if running is not None:
-            return SparkRunner(running)
-        self._own = OwnSpark(SparkSettings() if self._spark is None else self._spark)
-        return SparkRunner(self._own.context())
+            return SparkRunner(context_of(self._spark), session_of(self._spark))
+        if self._own is None:
+            running = active_context()
+            if running is not None:
+                return SparkRunner(running)
+            self._own = OwnSpark(SparkSettings() if self._spark is None else self._spark)
+        return SparkRunner(self._own, meanwhile=meanwhile)
 
     def __enter__(self) -> Self:
+        wanted = self._options.engine == "spark" or isinstance(self._spark, SparkSettings)
+        if wanted and self._options.engine != "inline" and _has_spark():
+            self._spark_runner()
         return self
 
     def __exit__(

@@ -1,24 +1,72 @@
-"""The third stage's unit of work: spilled rows become fragments of their table.
+"""Fragments of tables in tasks: some of a committed table's are read, new ones are written.
 
-A task streams its rows and reports what it wrote; nothing is visible before the driver commits.
+Both are told where a table is, not which graph it belongs to. What is written is reported and not
+visible before the driver commits it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import lance
 import pyarrow as pa
 
 from omnigraph.pipeline.loaded import without
 from omnigraph.pipeline.row_ids import Ints
 from omnigraph.pipeline.rows import AT
 from omnigraph.pipeline.staging import Spill
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.foreign import ForeignFragment, FragmentTarget, write_foreign
 from omnigraph.storage.tables.stage import conform
 
 _BATCH_ROWS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class TablePiece:
+    """Some fragments of one table at one version."""
+
+    uri: str
+    version: int
+    fragments: tuple[int, ...]
+    storage_options: dict[str, str] | None = field(default=None, repr=False)
+
+    def dataset(self) -> lance.LanceDataset:
+        """Open the table at its version."""
+        return lance.dataset(self.uri, version=self.version, storage_options=self.storage_options)
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the live rows of the fragments, in storage order."""
+        with lance_errors(f"reading {self.uri}"):
+            dataset = self.dataset()
+            chosen = [dataset.get_fragment(number) for number in self.fragments]
+            yield from dataset.scanner(
+                columns=None if columns is None else list(columns),
+                fragments=[one for one in chosen if one is not None],
+                scan_in_order=True,
+                blob_handling="all_binary",
+            ).to_batches()
+
+
+def table_pieces(snapshot: Snapshot, key: str, wanted: int) -> list[TablePiece]:
+    """Return a table in about as many pieces as wanted, whole fragments each."""
+    handle = snapshot.handle(key)
+    tables = snapshot.kernel.tables
+    with lance_errors(f"looking at the fragments of {handle}"):
+        numbers = [part.fragment_id for part in handle.dataset.get_fragments()]
+    size = max(-(-len(numbers) // max(wanted, 1)), 1)
+    return [
+        TablePiece(
+            tables.objects.root.join(handle.files_at),
+            handle.version,
+            tuple(numbers[start : start + size]),
+            tables.storage_options,
+        )
+        for start in range(0, len(numbers), size)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import assert_never
 
 from omnigraph.base.clock import Clock
 from omnigraph.compiler.catalog.model import Catalog
@@ -25,14 +26,17 @@ from omnigraph.pipeline.model import InputError, LoadOptions, LoadResult, TableL
 from omnigraph.pipeline.progress import Progress, Silence
 from omnigraph.pipeline.recheck import CollidedError
 from omnigraph.pipeline.row_ids import MAX_SOURCES
-from omnigraph.pipeline.runner import Runner
+from omnigraph.pipeline.runner import InlineRunner
 from omnigraph.pipeline.sources import Data, Source, find_sources
+from omnigraph.pipeline.spark import SparkRunner
+from omnigraph.pipeline.spark_checks import SparkChecks
 from omnigraph.pipeline.staging import staging_folder
 from omnigraph.pipeline.tasks import Job, Parsed, Task, plan_tasks, run_task
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.store import GraphStore, ReadOnlyError
 from omnigraph.storage.write import WriteSession
 
+AnyRunner = InlineRunner | SparkRunner
 _ATTEMPTS = 3
 
 
@@ -104,26 +108,29 @@ def load_data(
     with staging_folder(target.store, operation_id, options.staging) as folder:
         with timer.stage("plan"):
             sources = _sources(data, catalog, folder)
-            runner, reason = engines.choose(sum(source.bytes for source in sources))
+            engine = engines.choose(sum(source.bytes for source in sources))
             job = Job(
                 catalog,
                 folder,
                 operation_id,
                 options.max_line_bytes,
                 options.max_errors,
-                with_keys=runner.name == "spark",
+                with_keys=isinstance(engine.runner, SparkRunner),
                 will_fill=target.embedder is not None,
             )
             tasks = plan_tasks(sources, job, options.split_bytes)
-        load = _Load(target, job, options, runner, progress or Silence(), timer)
-        done = load.run(sources, tasks)
+        load = _Load(target, job, options, progress or Silence(), timer)
+        with timer.stage("read"):
+            read = load.read(sources, tasks, engine.runner)
+        engine = engines.settle(engine)
+        done = load.write(read, engine.runner)
     return LoadResult(
         target.branch,
         options.mode,
         tuple(TableLoaded(key, count) for key, count in sorted(done.rows.items())),
         done.commit_id,
-        runner.name,
-        reason,
+        engine.runner.name,
+        engine.reason,
         len(sources),
         done.skipped_count,
         tuple(done.skipped.items),
@@ -146,25 +153,13 @@ class _Load:
     target: LoadTarget
     job: Job
     options: LoadOptions
-    runner: Runner
     progress: Progress
     timer: _Timer
 
-    def run(self, sources: list[Source], tasks: list[Task]) -> _Done:
-        with self.timer.stage("read"):
-            read = self._read(sources, tasks)
-        for attempt in range(_ATTEMPTS):
-            try:
-                return self._write(read)
-            except CollidedError:
-                if attempt + 1 == _ATTEMPTS:
-                    raise
-        raise InternalError("unreachable: the last attempt returns or raises")
-
-    def _read(self, sources: list[Source], tasks: list[Task]) -> _Read:
+    def read(self, sources: list[Source], tasks: list[Task], runner: AnyRunner) -> _Read:
         self.progress.stage("read", len(tasks))
         parsed: list[Parsed] = []
-        for one in self.runner.map(run_task, tasks):
+        for one in runner.map(run_task, tasks):
             parsed.append(one)
             self.progress.done(sum(spill.rows for spill in one.spills), one.fault_total)
         if [one.number for one in parsed] != list(range(len(tasks))):
@@ -174,13 +169,23 @@ class _Load:
         loaded = loaded_rows(self.job.catalog, parsed, places)
         return _Read(loaded, faults, sum(one.refused for one in parsed))
 
-    def _write(self, read: _Read) -> _Done:
+    def write(self, read: _Read, runner: AnyRunner) -> _Done:
+        """Check and commit, again if ids that were new to the check are not to the commit."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return self._write(read, runner)
+            except CollidedError:
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+        raise InternalError("unreachable: the last attempt returns or raises")
+
+    def _write(self, read: _Read, runner: AnyRunner) -> _Done:
         """Check and commit on top of the branch as it is now: reading may have taken long."""
         session = self._begin()
         loaded = read.loaded
         self.progress.stage("check", 1)
         with self.timer.stage("check"):
-            gone, skipped = self._checked(read, session.base)
+            gone, skipped = self._checked(read, session.base, runner)
         rows = {key: loaded.count(key, gone) for key in loaded.keys}
         rows = {key: count for key, count in rows.items() if count}
         self.progress.done(sum(rows.values()), skipped.total)
@@ -191,7 +196,7 @@ class _Load:
         if rows:
             commit_id = commit_rows(
                 Commitment(session, whole, gone, rows, self.options, self.target.catalog_of),
-                self.runner,
+                runner,
                 self.progress,
                 self.timer.stage,
             )
@@ -204,14 +209,20 @@ class _Load:
             raise ConflictError("the schema changed while the data was read", hint="load again")
         return session
 
-    def _checked(self, read: _Read, base: Snapshot) -> tuple[Gone, Violations]:
+    def _checked(self, read: _Read, base: Snapshot, runner: AnyRunner) -> tuple[Gone, Violations]:
         found = Violations(self.options.max_errors)
         found.items, found.total = list(read.faults.items), read.faults.total
-        checks = self._checks(read.loaded, base)
+        checks = self._checks(read.loaded, base, runner)
         if self.options.on_error == "skip":
             return sound_part(checks, read.loaded, found), found
         check_all(checks, read.loaded, found)
         return {}, found
 
-    def _checks(self, loaded: Loaded, base: Snapshot) -> Checks:
-        return InlineChecks(loaded, self.options.mode, base)
+    def _checks(self, loaded: Loaded, base: Snapshot, runner: AnyRunner) -> Checks:
+        match runner:
+            case InlineRunner():
+                return InlineChecks(loaded, self.options.mode, base)
+            case SparkRunner():
+                return SparkChecks(loaded, self.options.mode, base, runner, self.job.folder)
+            case _:
+                assert_never(runner)

@@ -72,9 +72,11 @@ def to_table(rows: Rows, origin: Origin, faults: Faults) -> pa.Table:
 def key_table(kind: Kind, rows: pa.Table) -> pa.Table:
     """Return what rows of a type can clash by: ids, ends, and one text per unique group.
 
+    Loaded rows bring their numbers, committed ones have none.
+
     The text of a group is equal for equal values, and null where one of them is.
     """
-    columns = {AT: rows[AT], ID: rows[ID]}
+    columns = {name: rows[name] for name in (AT, ID) if name in rows.column_names}
     if isinstance(kind, EdgeType):
         columns |= {SRC: rows[SRC], DST: rows[DST]}
     for number, group in enumerate(kind.unique):

