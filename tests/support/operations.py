@@ -336,7 +336,7 @@ OPERATIONS: dict[str, Operation] = {
         Operation("branch delete", _forked, _delete_branch),
         Operation("merge", _forked, _merge),
         Operation("compaction", _fragmented, _compact),
-        Operation("upkeep", _long_line, _maintain),
+        Operation("upkeep", _long_line, _maintain, GREEDY),
         Operation("cleanup", _with_garbage, _cleanup, GREEDY, forgets=True),
         Operation("branch from a past commit", _plain, _branch_from_past),
         Operation("index", _plain, _index),
