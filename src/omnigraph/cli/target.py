@@ -53,9 +53,15 @@ class Place:
 
     def options(self) -> GraphOptions:
         """Return how graphs are opened here."""
+        from omnigraph.config.embedding import embedder_options
+        from omnigraph.embedders.choose import embedder_of
         from omnigraph.graph import GraphOptions
 
-        return GraphOptions(storage=self.settings.storage_options(self.uri))
+        settings = self.settings
+        chosen = embedder_options(settings.embedding, settings.environment)
+        return GraphOptions(
+            storage=settings.storage_options(self.uri), embedder=embedder_of(chosen)
+        )
 
 
 def require_local(uri: str, operation: str) -> None:

@@ -7,5 +7,6 @@ In control-flow order:
 - `document`: a YAML mapping read key by key, every complaint with its place.
 - `settings`: what a file may say, as plain values, and the rules for paths in it.
 - `load`: which file, and from file to settings.
+- `embedding`: which embedder they ask for.
 - `scaffold`: the first `omnigraph.yaml` of a new graph.
 """

@@ -16,19 +16,26 @@ from omnigraph.config.settings import (
     OUTPUT_FORMATS,
     Alias,
     CliSettings,
+    EmbeddingSettings,
     GraphEntry,
     PolicySettings,
     ServerSettings,
     Settings,
     rebase,
 )
+from omnigraph.engine.search.options import PROVIDERS
 from omnigraph.errors import NotFoundError, StorageError
 from omnigraph.storage.options import Durability
 
 _DURABILITIES: tuple[Durability, ...] = ("full", "os")
 
 # Names that older files and other tools use, and what stands for them here.
-_RENAMED = {"targets": "graphs", "target": "cli.graph", "queries": "query.roots"}
+_RENAMED = {
+    "targets": "graphs",
+    "target": "cli.graph",
+    "queries": "query.roots",
+    "embeddings": "embedding",
+}
 _RENAMED_CLI = {"target": "graph", "format": "output_format", "default_graph": "graph"}
 _RENAMED_SERVER = {"target": "graph", "address": "bind", "listen": "bind"}
 _RENAMED_ALIAS = {"target": "graph", "query_name": "name", "file": "query"}
@@ -80,6 +87,7 @@ def _settings(document: Document, path: Path, environment: Environment) -> Setti
         query_roots=query.texts("roots"),
         aliases={name: _alias(name, one) for name, one in root.sections("aliases").items()},
         policy=_policy(root.section("policy"), base),
+        embedding=_embedding(root.section("embedding")),
         durability=storage.choice("durability", _DURABILITIES, "full"),
     )
     for section in (project, auth, query, storage):
@@ -116,6 +124,12 @@ def _cli(section: Section) -> CliSettings:
         ),
     )
     section.finish(_RENAMED_CLI)
+    return found
+
+
+def _embedding(section: Section) -> EmbeddingSettings:
+    found = EmbeddingSettings(section.maybe_choice("provider", PROVIDERS), section.text("model"))
+    section.finish({"name": "model", "client": "provider"})
     return found
 
 

@@ -45,6 +45,10 @@ aliases:
   #   name: add_person
   #   args: [name, age]
 
+# embedding:
+#   provider: local   # or openai, gemini
+#   model: wordllama
+
 # auth:
 #   env_file: ./.env.omni
 

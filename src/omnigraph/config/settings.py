@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from omnigraph.config.document import Problem
 from omnigraph.config.environment import Environment, s3_options
+from omnigraph.engine.search.options import Provider
 from omnigraph.errors import NotFoundError
 from omnigraph.storage.options import Durability, S3Options, StorageOptions
 
@@ -76,6 +77,14 @@ class PolicySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class EmbeddingSettings:
+    """Who embeds text; nothing is the offline embedder."""
+
+    provider: Provider | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """One settings file with the environment behind it; without a file, the defaults."""
 
@@ -88,6 +97,7 @@ class Settings:
     query_roots: tuple[str, ...] = ()
     aliases: Mapping[str, Alias] = field(default_factory=dict)
     policy: PolicySettings = PolicySettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
     durability: Durability = "full"
     warnings: tuple[Problem, ...] = ()
 

@@ -1,4 +1,6 @@
-"""Adapters that turn text into vectors: `local` (offline, the default), `mock` (for tests).
+"""Adapters that turn text into vectors.
 
-Each implements the engine's `Embedder` protocol; none knows graphs.
+`choose` (from options to one of them), `local` (offline, the default), `openai`, `gemini`,
+`http` (what services share), `mock` (for tests). Each implements the engine's `Embedder` protocol;
+none knows graphs.
 """

@@ -45,6 +45,10 @@ class EmbeddingError(BadRequestError):
     """Text could not be turned into a vector."""
 
 
+class EmbedderUnavailableError(EmbeddingError):
+    """The embedding service did not answer, or not yet; the same request may succeed later."""
+
+
 class SpaceMismatchError(EmbeddingError):
     """A column was filled by another model; distances across models mean nothing."""
 
