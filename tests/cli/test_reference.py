@@ -9,7 +9,13 @@ import typer.main
 
 from omnigraph.cli.app import app
 from omnigraph.config.scaffold import _TEMPLATE
-from omnigraph.config.settings import Alias, CliSettings, PolicySettings, ServerSettings
+from omnigraph.config.settings import (
+    Alias,
+    CliSettings,
+    EmbeddingSettings,
+    PolicySettings,
+    ServerSettings,
+)
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 REFERENCE = (DOCS / "cli.md").read_text()
@@ -96,6 +102,7 @@ def test_every_setting_is_documented():
     settings = {f"cli.{one.name}" for one in fields(CliSettings)}
     settings |= {f"server.{one.name}" for one in fields(ServerSettings)}
     settings |= {f"policy.{one.name}" for one in fields(PolicySettings)}
+    settings |= {f"embedding.{one.name}" for one in fields(EmbeddingSettings)}
     settings |= {
         f"aliases.<name>.{'name' if one.name == 'query_name' else one.name}"
         for one in fields(Alias)
@@ -116,8 +123,9 @@ def test_every_setting_is_documented():
 
 
 def test_every_variable_that_is_read_is_documented():
-    text = (Path(__file__).parent.parent.parent / "src/omnigraph/config/environment.py").read_text()
+    config = Path(__file__).parent.parent.parent / "src/omnigraph/config"
+    text = "".join(path.read_text() for path in config.glob("*.py"))
     names = set(re.findall(r'"([A-Z][A-Z0-9_]{3,})"', text))
-    assert "AWS_REGION" in names
+    assert {"AWS_REGION", "GEMINI_API_KEY"} <= names
     for name in names:
         assert f"`{name}`" in CONFIGURATION, name

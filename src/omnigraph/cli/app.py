@@ -13,6 +13,7 @@ from omnigraph.cli import output
 from omnigraph.cli.commands import (
     branch,
     commit,
+    embed,
     explain,
     fmt,
     graph,
@@ -29,6 +30,12 @@ from omnigraph.errors import OmniGraphError
 
 DEBUG = "--debug"
 
+
+def _dashed(word: str) -> str:
+    """Return a flag as it is spelled here: starter files write `--reembed_all`."""
+    return word.replace("_", "-")
+
+
 app = typer.Typer(
     name="omnigraph",
     help="A typed property-graph database: schemas, queries, branches, commits.",
@@ -41,6 +48,7 @@ app.command("init")(graph.init)
 app.command("load")(load.load)
 app.command("ingest")(load.ingest)
 app.command("export")(load.export)
+app.command("embed", context_settings={"token_normalize_func": _dashed})(embed.embed)
 app.command("read")(read.read)
 app.command("change")(read.change)
 app.command("shell")(shell_command.shell)

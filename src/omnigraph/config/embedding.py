@@ -7,6 +7,13 @@ from omnigraph.config.settings import EmbeddingSettings
 from omnigraph.engine.search.options import PROVIDERS, EmbedderOptions, Provider
 from omnigraph.errors import BadRequestError
 
+_PATIENCE = (
+    ("OMNIGRAPH_EMBED_TIMEOUT_MS", "NANOGRAPH_EMBED_TIMEOUT_MS"),
+    ("OMNIGRAPH_EMBED_RETRY_ATTEMPTS", "NANOGRAPH_EMBED_RETRY_ATTEMPTS"),
+    ("OMNIGRAPH_EMBED_RETRY_BACKOFF_MS", "NANOGRAPH_EMBED_RETRY_BACKOFF_MS"),
+    ("OMNIGRAPH_EMBED_DEADLINE_MS", "NANOGRAPH_EMBED_DEADLINE_MS"),
+)
+"""The second name is the older one, of clients that speak OpenAI's protocol."""
 _MOCKS = ("OMNIGRAPH_EMBEDDINGS_MOCK", "NANOGRAPH_EMBEDDINGS_MOCK")
 
 
@@ -34,7 +41,7 @@ def embedder_options(
                 asked or environment.find("NANOGRAPH_EMBED_MODEL"),
                 environment.find("OPENAI_API_KEY"),
                 environment.find("OPENAI_BASE_URL"),
-                *_patience(environment, "OMNIGRAPH_EMBED_", "NANOGRAPH_EMBED_"),
+                *_patience(environment, names=2),
             )
         case "gemini":
             return EmbedderOptions(
@@ -42,7 +49,7 @@ def embedder_options(
                 asked,
                 environment.find("GEMINI_API_KEY"),
                 environment.find("OMNIGRAPH_GEMINI_BASE_URL"),
-                *_patience(environment, "OMNIGRAPH_EMBED_"),
+                *_patience(environment, names=1),
             )
         case _:
             return EmbedderOptions(provider, asked)
@@ -79,29 +86,22 @@ def _provider(environment: Environment) -> Provider | None:
     )
 
 
-def _patience(environment: Environment, *prefixes: str) -> tuple[float, int, float, float | None]:
-    """Return timeout, attempts, pause and deadline; what is not a number above 0 is ignored."""
+def _patience(environment: Environment, names: int) -> tuple[float, int, float, float | None]:
+    """Return timeout, attempts, pause and deadline, each by the first names that count."""
     defaults = EmbedderOptions()
-    timeout = _number(environment, prefixes, "TIMEOUT_MS")
-    attempts = _number(environment, prefixes, "RETRY_ATTEMPTS")
-    backoff = _number(environment, prefixes, "RETRY_BACKOFF_MS")
-    deadline = defaults.deadline_s
-    for prefix in prefixes:
-        given = environment.find(f"{prefix}DEADLINE_MS")
-        if given is not None and given.isdecimal():
-            deadline = int(given) / 1_000 or None
-            break
+    timeout, attempts, backoff, deadline = (_number(environment, of[:names]) for of in _PATIENCE)
     return (
-        defaults.timeout_s if timeout is None else timeout / 1_000,
-        defaults.attempts if attempts is None else attempts,
-        defaults.backoff_s if backoff is None else backoff / 1_000,
-        deadline,
+        timeout / 1_000 if timeout else defaults.timeout_s,
+        attempts or defaults.attempts,
+        backoff / 1_000 if backoff else defaults.backoff_s,
+        defaults.deadline_s if deadline is None else deadline / 1_000 or None,
     )
 
 
-def _number(environment: Environment, prefixes: tuple[str, ...], name: str) -> int | None:
-    for prefix in prefixes:
-        given = environment.find(prefix + name)
-        if given is not None and given.isdecimal() and int(given) > 0:
+def _number(environment: Environment, names: tuple[str, ...]) -> int | None:
+    """Return the first variable that is a whole number; anything else is ignored."""
+    for name in names:
+        given = environment.find(name)
+        if given is not None and given.isdecimal():
             return int(given)
     return None

@@ -57,6 +57,7 @@ from omnigraph.storage.store import GraphStore, init_store, open_store
 from omnigraph.storage.verify import Finding
 
 if TYPE_CHECKING:
+    from omnigraph.pipeline.embed_graph import GraphEmbedResult
     from omnigraph.pipeline.export import Selection
     from omnigraph.pipeline.sources import Data
 
@@ -336,6 +337,34 @@ class Graph:
         from omnigraph.pipeline.export import export_lines  # writing needs more of Arrow
 
         return export_lines(self._selection(types, tables, branch, at))
+
+    def embed(
+        self,
+        types: Sequence[str] = (),
+        mode: str = "fill_missing",
+        *,
+        branch: str = "main",
+        actor: str | None = None,
+        progress: Progress | None = None,
+    ) -> GraphEmbedResult:
+        """Fill the `@embed` columns of a branch as one commit.
+
+        Args:
+            types: only these node types; without any, all that have such columns.
+            mode: `fill_missing` makes what is missing, `reembed_all` makes everything again, as
+                after a change of the embedder.
+            branch: the branch to write.
+            actor: who does it; kept on the commit.
+            progress: hears about batches.
+
+        Raises:
+            EmbeddingError: the embedder failed, or there is none; nothing was written.
+            ConflictError: somebody changed one of the tables meanwhile; run it again.
+        """
+        from omnigraph.pipeline.embed_graph import EmbedTarget, embed_graph  # a bulk job
+
+        target = EmbedTarget(self.store, self._catalog, branch, actor, self._options.embedder)
+        return embed_graph(target, types, mode, progress)
 
     def _selection(
         self, types: Sequence[str], tables: Sequence[str], branch: str, at: str | int | None
