@@ -29,6 +29,12 @@ def check(seed: int) -> None:
     statistics = Statistics(
         {key[5:]: size for key, size in sizes.items() if key.startswith("node:")},
         {key[5:]: size for key, size in sizes.items() if key.startswith("edge:")},
+        {
+            (kind.table_key, name): rng.choice([1, 3, 100, 10_000])
+            for kind in (*graph.catalog.nodes.values(), *graph.catalog.edges.values())
+            for name in kind.properties
+            if rng.random() < 0.5
+        },
     )
     reordered = optimize(question.plain_ir, facts_of(graph.catalog, statistics))
     for plan in (question.plain_ir, question.ir, reordered):

@@ -396,13 +396,16 @@ class Graph:
         return plan_schema_migration(accepted, desired, allow_data_loss)
 
     def explain(self, source: Text, name: str | None = None) -> str:
-        """Return the operators a query runs as on the current state of main."""
+        """Return the operators a query runs as on the current state of main.
+
+        Behind each stands how it gets at its rows, and how many are expected.
+        """
         snapshot = self.store.snapshot()
         catalog = self._catalog(snapshot)
         ir = compile_query(catalog, read_text(source), name).ir
-        return explain_query(
-            self._reader.plans.plan(ir, snapshot, catalog) if isinstance(ir, ReadIr) else ir
-        )
+        if isinstance(ir, ReadIr):
+            return self._reader.explain(snapshot, catalog, ir)
+        return explain_query(ir)
 
     def at(self, moment: str | int, *, branch: str = "main") -> GraphAt:
         """Return the graph as it was: at a commit id, or at a version of a branch.

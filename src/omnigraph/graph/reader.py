@@ -9,8 +9,10 @@ from typing import Any
 
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.compiler.compile import BoundQuery, CompiledQuery
-from omnigraph.compiler.ir.ops import ReadIr
+from omnigraph.compiler.ir.explain import explain_query
+from omnigraph.compiler.ir.ops import ReadIr, iter_ops
 from omnigraph.engine.image.cache import ImageCache
+from omnigraph.engine.read.access import expectations
 from omnigraph.engine.read.context import Budget, Images, Limits
 from omnigraph.engine.read.images import SnapshotImages
 from omnigraph.engine.read.narrow import narrow_images, tables_of
@@ -84,12 +86,37 @@ class GraphReader:
         ir, images = ready.ir, ready.images
         if ready.has_text:
             ir, bound = with_vectors(ir, bound, self._options.embedder, catalog)
+        if trace is not None:
+            trace.expected = self._expected(snapshot, catalog, ir, images)
         found = run_read(ir, images, bound, budget, trace)
         if self.cache.shrink():
             self.forget()  # it would keep alive what was just forgotten
         return QueryResult.of_columns(
             found.names, found.arrays, compiled.name, snapshot.branch, snapshot.commit_id
         )
+
+    def explain(self, snapshot: Snapshot, catalog: Catalog, ir: ReadIr) -> str:
+        """Return the operators a query would run as now, how they get at rows and how many."""
+        kept = self._images
+        resident = None
+        if kept is not None and kept[0] == snapshot.commit_id:
+            resident = kept[1]
+        elif self.cache.would_reside(tables_of(ir, snapshot)):
+            resident = SnapshotImages(snapshot, catalog, self.cache)
+        planned = self.plans.plan(ir, snapshot, catalog, resident)
+        statistics, _ = self.plans.statistics(ir, snapshot, catalog, resident)
+        expected = expectations(planned, snapshot, statistics, resident=resident is not None)
+        return explain_query(planned, [str(one) for one in expected])
+
+    def _expected(
+        self, snapshot: Snapshot, catalog: Catalog, ir: ReadIr, images: Images
+    ) -> dict[int, tuple[str, float]]:
+        """Return access path and expected rows of every operator, by its identity."""
+        resident = images if isinstance(images, SnapshotImages) else None
+        statistics, _ = self.plans.statistics(ir, snapshot, catalog, resident)
+        found = expectations(ir, snapshot, statistics, resident=resident is not None)
+        pairs = zip(iter_ops(ir.ops), found, strict=True)
+        return {id(op): (one.access, one.rows) for op, one in pairs}
 
     def forget(self) -> None:
         """Let go of what was kept."""
@@ -113,8 +140,11 @@ class GraphReader:
         self, snapshot: Snapshot, catalog: Catalog, compiled: CompiledQuery, bound: BoundQuery
     ) -> _Ready:
         """Plan a query for a snapshot; kept for its next run while its tables are resident."""
-        ir = self.plans.plan(_read_ir(compiled), snapshot, catalog)
+        asked = _read_ir(compiled)
+        ir = self.plans.plan(asked, snapshot, catalog)
         images = self._images_for(ir, bound, snapshot, catalog)
+        if isinstance(images, SnapshotImages):
+            ir = self.plans.plan(asked, snapshot, catalog, images)
         # By identity of the compiled query, which is kept with it: hashing it costs more than
         # a lookup.
         ready = _Ready(compiled, snapshot.commit_id, ir, images, bool(text_operands(ir)))

@@ -136,6 +136,8 @@ def _facts(found: Profile) -> dict[str, object]:
                 "operator": step.operator,
                 "depth": step.depth,
                 "rows": step.rows,
+                "expected_rows": None if step.expected is None else round(step.expected),
+                "access": step.access,
                 "ms": round(step.ms, 3),
             }
             for step in found.steps
@@ -145,11 +147,14 @@ def _facts(found: Profile) -> dict[str, object]:
 
 def profile_text(found: Profile) -> str:
     """Return a profile as a table: rows and milliseconds in front, operators indented behind."""
+    expected = ["" if step.expected is None else f"{step.expected:.0f}" for step in found.steps]
     rows = max([len(str(step.rows)) for step in found.steps] + [len("rows")])
-    lines = [f"{'rows':>{rows}}  {'ms':>9}  operator"]
+    about = max([len(one) for one in expected] + [len("expected")])
+    lines = [f"{'rows':>{rows}}  {'expected':>{about}}  {'ms':>9}  operator"]
     lines += [
-        f"{step.rows:>{rows}}  {step.ms:>9.3f}  {'  ' * step.depth}{step.operator}"
-        for step in found.steps
+        f"{step.rows:>{rows}}  {guess:>{about}}  {step.ms:>9.3f}  "
+        f"{'  ' * step.depth}{step.operator}{'' if step.access is None else f'  | {step.access}'}"
+        for step, guess in zip(found.steps, expected, strict=True)
     ]
     lines.append(
         f"{len(found.result)} rows in {found.total_ms:.3f} ms"

@@ -43,14 +43,20 @@ from omnigraph.compiler.syntax import quote
 from omnigraph.compiler.types import Scalar
 
 _MAX_ITEMS = 8
+_MAX_WIDTH = 80
 
 
-def explain_query(ir: Ir) -> str:
-    """Return the text of an IR, with a final newline."""
+def explain_query(ir: Ir, notes: Sequence[str] = ()) -> str:
+    """Return the text of an IR, with a final newline.
+
+    Args:
+        ir: what to show.
+        notes: what to say behind every operator, those inside anti-joins right after their own.
+    """
     params = ", ".join(f"${param.name}: {param.type}" for param in ir.params)
     match ir:
         case ReadIr():
-            lines = [f"read {ir.name}({params})", *_indent(_read_lines(ir))]
+            lines = [f"read {ir.name}({params})", *_indent(_read_lines(ir, notes))]
         case MutationIr():
             statements = [_statement(statement) for statement in ir.statements]
             lines = [f"mutation {ir.name}({params})", *_indent(statements)]
@@ -59,8 +65,9 @@ def explain_query(ir: Ir) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _read_lines(ir: ReadIr) -> Iterator[str]:
-    yield from explain_ops(ir.ops)
+def _read_lines(ir: ReadIr, notes: Sequence[str]) -> Iterator[str]:
+    lines = list(explain_ops(ir.ops))
+    yield from _beside(lines, notes) if notes else lines
     distinct = "distinct " if ir.distinct else ""
     keys = [f"{explain_expr(key.expr)}{' desc' if key.descending else ''}" for key in ir.order]
     if ir.is_aggregate:
@@ -78,6 +85,12 @@ def _read_lines(ir: ReadIr) -> Iterator[str]:
     if ir.limit is not None:
         yield f"limit {_row_count(ir.limit)}"
     yield f"return {distinct}{', '.join(_column(column) for column in ir.columns)}"
+
+
+def _beside(lines: Sequence[str], notes: Sequence[str]) -> Iterator[str]:
+    """Put the notes in one column behind the lines."""
+    width = min(max(len(line) for line in lines), _MAX_WIDTH)
+    return (f"{line:{width}}  | {note}" for line, note in zip(lines, notes, strict=True))
 
 
 def explain_ops(ops: Iterable[Op]) -> Iterator[str]:

@@ -13,10 +13,21 @@ KeyColumns = tuple[tuple[str, PropType], ...]
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Row counts at one snapshot; a type that is missing has an unknown size."""
+    """What is known of the data at one snapshot; a type that is missing has an unknown size."""
 
     nodes: Mapping[str, int] = field(default_factory=dict)
     edges: Mapping[str, int] = field(default_factory=dict)
+    values: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """How many different values a column has, by table key and property; ids need no entry."""
+
+    def size_of(self, table: str) -> int | None:
+        """Return the number of rows of a table, by its key."""
+        kind, _, name = table.partition(":")
+        return (self.nodes if kind == "node" else self.edges).get(name)
+
+    def values_of(self, table: str, prop: str) -> int | None:
+        """Return how many different values a column has, if that is known."""
+        return self.size_of(table) if prop == "id" else self.values.get((table, prop))
 
 
 @dataclass(frozen=True, slots=True)

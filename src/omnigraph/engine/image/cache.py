@@ -92,15 +92,22 @@ class ImageCache:
         Counts as a use; the first use of a cold table says no, and so does one that was read
         whole before and found too large to keep.
         """
+        wanted = self.would_reside(tables)
+        with self._lock:
+            for lineage in ((table.location, table.branch) for table in tables):
+                self._uses[lineage] = self._uses.get(lineage, 0) + 1
+        return wanted
+
+    def would_reside(self, tables: Sequence[TableVersion]) -> bool:
+        """Whether the next use of these tables would want them whole."""
         lineages = [(table.location, table.branch) for table in tables]
         with self._lock:
             here = {key[1:3] for key in self._entries if key[0] == "table"}
-            again = unfit = False
-            for lineage in lineages:
-                self._uses[lineage] = self._uses.get(lineage, 0) + 1
-                again = again or self._uses[lineage] > 1
-                unfit = unfit or self._uses[lineage] < self._unfit.get(lineage, 0)
-            return all(lineage in here for lineage in lineages) or (again and not unfit)
+            if all(lineage in here for lineage in lineages):
+                return True
+            uses = {lineage: self._uses.get(lineage, 0) for lineage in lineages}
+            fits = all(uses[one] >= self._unfit.get(one, 0) for one in lineages)
+            return fits and any(uses.values())
 
     def advance(
         self,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import pyarrow as pa
 
 from omnigraph.compiler.catalog.model import Catalog, EdgeType
 from omnigraph.compiler.query.typed import Direction
@@ -51,6 +54,16 @@ class SnapshotImages:
         """Return the vectors of a property."""
         table = self._snapshot.table(f"node:{type_name}")
         return self._cache.vectors(table, self.node(type_name), prop)
+
+    def values_of(self, key: str, prop: str, count: Callable[[pa.Array], int]) -> int:
+        """Return how many different values a column has, as counted once for its base."""
+        image = self._table(key, in_place=key.startswith("node:"))
+        return self._cache.get(
+            ("values", image.base, prop),
+            lambda: count(image.base.arrays([prop])[0]),
+            lambda _: 0,
+            lambda _: (image.base,),
+        )
 
     def _table(self, key: str, *, in_place: bool) -> TableImage:
         found = self._tables.get(key)

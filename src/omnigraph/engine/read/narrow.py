@@ -39,6 +39,7 @@ from omnigraph.engine.image.arrays import one_array
 from omnigraph.engine.image.postings import Postings, build_postings
 from omnigraph.engine.image.table import TableImage, fresh_image
 from omnigraph.engine.image.vectors import Vectors, build_vectors
+from omnigraph.engine.read.access import is_covered
 from omnigraph.engine.read.evaluate import value_of
 from omnigraph.engine.read.pushdown import ValueOf, pushdown
 from omnigraph.engine.topology.adjacency import Adjacency
@@ -51,6 +52,10 @@ MAX_FRONTIER = 512
 MAX_ROWS = 20_000
 SMALL_TABLE = 2_000
 """A table of at most this many rows is read whole without asking."""
+LARGE_TABLE = 200_000
+"""From so many rows on it matters whether steps go through an index or scan the table."""
+SCANS = 3
+"""How often a large table is scanned before reading it whole would have cost less."""
 
 
 class _TooLargeError(Exception):
@@ -122,6 +127,7 @@ class _Fetch:
     columns: dict[str, set[str]]
     _parts: dict[str, list[pa.Table]] = field(default_factory=dict)
     _rows: int = 0
+    _scans: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def run(self, ops: Sequence[Op], ids: dict[str, pa.Array]) -> None:
         """Fetch what the operators touch, given the ids that bound variables may have."""
@@ -179,6 +185,8 @@ class _Fetch:
             near.append(is_in(SRC, listed))
         if op.direction in (Direction.IN, Direction.BOTH):
             near.append(is_in(DST, listed))
+        for column in (part.column for part in near):
+            self._check_scans(key, column)
         wanted = self._wanted(key, SRC, DST)
         rows = self.snapshot.open(key).scan(wanted, AnyOf(tuple(near)), limit=MAX_ROWS)
         self._keep(key, rows)
@@ -188,6 +196,17 @@ class _Fetch:
             Direction.BOTH: [rows[DST], rows[SRC]],
         }[op.direction]
         return pc.unique(pa.concat_arrays([one_array(part) for part in ends]))
+
+    def _check_scans(self, key: str, column: str) -> None:
+        """Give up when a large table is asked again and again by a column without an index."""
+        if self.snapshot.table(key).row_count < LARGE_TABLE:
+            return
+        known = self._scans.get((key, column))
+        if known is None:
+            known = -1 if is_covered(self.snapshot, key, column) else 0
+        self._scans[key, column] = known if known < 0 else known + 1
+        if known >= SCANS:
+            raise _TooLargeError
 
     def _wanted(self, key: str, *also: str) -> list[str]:
         known = set(self.snapshot.open(key).schema.names)

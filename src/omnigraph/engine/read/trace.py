@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -19,6 +19,10 @@ class Step:
     depth: int
     rows: int = 0
     ms: float = 0.0
+    access: str | None = None
+    """How it gets at its rows."""
+    expected: float | None = None
+    """How many rows were expected."""
 
 
 @dataclass(slots=True)
@@ -27,13 +31,16 @@ class Trace:
 
     clock: Clock = SYSTEM_CLOCK
     steps: list[Step] = field(default_factory=list)
+    expected: Mapping[int, tuple[str, float]] = field(default_factory=dict)
+    """Access path and expected rows, by the identity of an operator of the plan."""
     _depth: int = 0
 
     @contextmanager
     def step(self, op: Op | str) -> Iterator[Step]:
         """Time the block as one operator; the block sets the rows it made."""
         text = op if isinstance(op, str) else next(explain_ops([op]))
-        current = Step(text, self._depth)
+        access, rows = self.expected.get(id(op), (None, None))
+        current = Step(text, self._depth, access=access, expected=rows)
         self.steps.append(current)
         started = self.clock.monotonic()
         self._depth += 1

@@ -9,30 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from omnigraph.compiler.ir.estimate import reached, scanned, selectivity
 from omnigraph.compiler.ir.facts import Facts, Statistics
 from omnigraph.compiler.ir.ops import (
     TEMP_PREFIX,
     AntiJoin,
     Compare,
-    Direction,
     Expand,
     Filter,
     Ir,
     NodeScan,
     Op,
     Param,
-    Predicate,
     Prop,
     ReadIr,
     Rrf,
-    TextMatch,
     iter_ops,
 )
 from omnigraph.compiler.ir.pattern import Link, Node, TempNames, Walk, components
 from omnigraph.compiler.query.ast import CompareOp
 
-_SELECTIVITY = {CompareOp.EQ: 0.1, CompareOp.IN: 0.2, CompareOp.NE: 0.9, CompareOp.CONTAINS: 0.2}
-_RANGE_SELECTIVITY = 0.3
 _SOME_LIMIT = 50
 """What a limit that is a parameter is taken for."""
 _SPARE = 4.0
@@ -199,40 +195,22 @@ class _Chooser:
 
     def _rows(self, var: str) -> float:
         node = self.graph.nodes[var]
-        size = float(self.statistics.nodes[node.type_name])
-        if any(_is_lookup(predicate) for predicate in node.filters):
-            return min(1.0, size)
-        return size * _selectivity(node.filters)
+        return scanned(NodeScan(var, node.type_name, node.filters), self.statistics)
 
     def _growth(self, link: Link, bound: Set[str]) -> float:
         """Return how many rows one row becomes."""
-        forward = link.src in bound
-        start, end = (link.src, link.dst) if forward else (link.dst, link.src)
-        starts = max(1, self.statistics.nodes[link.type_of(start)])
+        start, end = (link.src, link.dst) if link.src in bound else (link.dst, link.src)
         ends = max(1, self.statistics.nodes[link.type_of(end)])
-        degree = self.statistics.edges[link.edge] / starts
-        if link.direction is Direction.BOTH:
-            degree *= 2
-        reached = min(sum(degree**hop for hop in range(link.min_hops, link.max_hops + 1)), ends)
+        found = reached(
+            link.edge,
+            link.direction,
+            link.type_of(start),
+            link.type_of(end),
+            (link.min_hops, link.max_hops),
+            self.statistics,
+        )
         if end in bound:
-            return reached / ends
-        return reached * self._rows(end) / ends * _selectivity(link.edge_filters)
-
-
-def _selectivity(filters: Sequence[Predicate]) -> float:
-    share = 1.0
-    for predicate in filters:
-        if isinstance(predicate, Compare):
-            text = isinstance(predicate.left, TextMatch)
-            share *= 0.1 if text else _SELECTIVITY.get(predicate.op, _RANGE_SELECTIVITY)
-        else:
-            share *= 0.5
-    return share
-
-
-def _is_lookup(predicate: Predicate) -> bool:
-    match predicate:
-        case Compare(Prop(name="id"), CompareOp.EQ, _):
-            return True
-        case _:
-            return False
+            return found / ends
+        edges = {} if link.edge_var is None else {link.edge_var: f"edge:{link.edge}"}
+        passing = selectivity(link.edge_filters, edges, self.statistics)
+        return found * self._rows(end) / ends * passing
