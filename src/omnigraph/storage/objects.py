@@ -60,6 +60,10 @@ class Backend(Protocol):
     def rename(self, old: str, new: str) -> None: ...  # noqa: D102
 
 
+Mark = str | tuple[int, ...]
+"""Tells two contents of an object apart."""
+
+
 class Objects:
     """The objects of one graph; every failure is a `StorageError` that names the object."""
 
@@ -68,6 +72,7 @@ class Objects:
         self._syncs = root.is_local and options.durability == "full"
         self._counters = counters
         self._settled: set[str] = set()
+        self._prefix = root.path if root.is_local else None
         self._backend: Backend = (
             _LocalBackend(Path(root.path), counters)
             if root.is_local
@@ -116,6 +121,25 @@ class Objects:
     def exist(self, *names: str) -> list[bool]:
         """Return which objects exist, asked together."""
         return self.together(*(partial(self.exists, name) for name in names))
+
+    def marks(self, *names: str) -> list[Mark | None]:
+        """Return, for every object, something that changes with its content; None if missing.
+
+        The probe of every snapshot, so on disk it is nothing but the system call.
+        """
+        if self._prefix is None:
+            found = self.together(*(partial(self.info, name) for name in names))
+            return [None if info is None else info.tag for info in found]
+        marks: list[Mark | None] = []
+        for name in names:
+            try:
+                stat = os.stat(f"{self._prefix}/{name}")  # noqa: PTH116 - a Path costs several probes
+                marks.append((stat.st_ino, stat.st_mtime_ns, stat.st_size))
+            except (FileNotFoundError, NotADirectoryError):
+                marks.append(None)
+            except OSError as error:
+                raise _failed("look at", name, error) from error
+        return marks
 
     def together(self, *asks: Callable[[], T]) -> list[T]:
         """Run independent questions: at once where each waits for the network, else in order."""
@@ -387,7 +411,11 @@ def naming(verb: str, name: str) -> Iterator[None]:
     except StorageError:
         raise
     except (OSError, ObjectStoreFailure) as error:
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        failure = StorageError(f"cannot {verb} '{name}': {reason}")
-        failure.kind = ErrorKind.STORAGE
-        raise failure from error
+        raise _failed(verb, name, error) from error
+
+
+def _failed(verb: str, name: str, error: Exception) -> StorageError:
+    reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+    failure = StorageError(f"cannot {verb} '{name}': {reason}")
+    failure.kind = ErrorKind.STORAGE
+    return failure

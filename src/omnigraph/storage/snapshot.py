@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from omnigraph.base.ids import BranchName, CommitId, TableKey
 from omnigraph.errors import NotFoundError
@@ -25,6 +24,7 @@ from omnigraph.storage.manifest import (
     stamp_of,
     with_place,
 )
+from omnigraph.storage.objects import Mark
 from omnigraph.storage.pins import Pin, create_pin
 from omnigraph.storage.records import TableVersion
 from omnigraph.storage.sidecar import list_sidecars
@@ -107,6 +107,19 @@ def snapshot_of(kernel: Kernel, head: Head) -> Snapshot:
     )
 
 
+@dataclass(slots=True)
+class _Known:
+    """A head, what tells whether it is still the newest, and its snapshot once taken."""
+
+    head: Head
+    next_file: str
+    note_file: str
+    """Where cleanup says from which version on it has kept all."""
+    note: Mark | None = None
+    kept_from: int = 0
+    snapshot: Snapshot | None = None
+
+
 class Heads:
     """The newest known head of every branch in use.
 
@@ -118,9 +131,21 @@ class Heads:
         self._kernel = kernel
         self._read_only = read_only
         self._lock = threading.Lock()
-        self._known: dict[BranchName, Head] = {}
-        self._notes: dict[BranchName, tuple[str, int]] = {}
-        """Per branch, what cleanup last said it has kept, and the tag of the note that said it."""
+        self._known: dict[BranchName, _Known] = {}
+
+    def knows(self, branch: str) -> bool:
+        """Whether a branch of that name is in use."""
+        return branch in self._known
+
+    def snapshot(self, branch: BranchName) -> Snapshot:
+        """Return the state of a branch as of now; the same object while nobody moved it."""
+        head = self.current(branch)
+        known = self._known.get(branch)
+        if known is None or known.head is not head:
+            return snapshot_of(self._kernel, head)
+        if known.snapshot is None:
+            known.snapshot = snapshot_of(self._kernel, head)
+        return known.snapshot
 
     def current(self, branch: BranchName) -> Head:
         """Return the head as of now: a few existence tests if nobody moved it.
@@ -129,10 +154,9 @@ class Heads:
             BranchNotFoundError: the branch does not exist.
         """
         incarnation = self._incarnation(branch)
-        with self._lock:
-            known = self._known.get(branch)
-        if known is not None and known.incarnation == incarnation and self._is_newest(known):
-            return known
+        known = self._known.get(branch)
+        if known is not None and known.head.incarnation == incarnation and self._is_newest(known):
+            return known.head
         return self._read(branch, incarnation)
 
     def reread(self, branch: BranchName) -> Head:
@@ -141,8 +165,14 @@ class Heads:
 
     def remember(self, head: Head) -> None:
         """Take over a head this process has just published."""
+        branch = layout.lance_branch(head.branch)
+        known = _Known(
+            head,
+            layout.version_file(layout.MANIFEST, branch, head.manifest_version + 1),
+            layout.kept_from(layout.MANIFEST, branch),
+        )
         with self._lock:
-            self._known[head.branch] = head
+            self._known[head.branch] = known
 
     def forget(self, branch: BranchName) -> None:
         """Drop what is known of a branch."""
@@ -184,25 +214,21 @@ class Heads:
             raise BranchNotFoundError(branch)
         return ref.tag
 
-    def _is_newest(self, head: Head) -> bool:
+    def _is_newest(self, known: _Known) -> bool:
         """A version with none after it is the newest one, unless cleanup has been there.
 
         That matters to a process that slept through a cleanup: then the *next* version may be
         gone, and even its own may be kept for the sake of a branch.
         """
-        objects, branch = self._kernel.objects, layout.lance_branch(head.branch)
-        version = head.manifest_version
-        note = layout.kept_from(layout.MANIFEST, branch)
-        newer, cleaned = objects.together(
-            partial(objects.info, layout.version_file(layout.MANIFEST, branch, version + 1)),
-            partial(objects.info, note),
-        )
+        objects, head = self._kernel.objects, known.head
+        newer, note = objects.marks(known.next_file, known.note_file)
         if newer is not None:
             return False
-        tag = "" if cleaned is None else cleaned.tag
-        if tag != self._notes.get(head.branch, ("", 0))[0]:
-            self._notes[head.branch] = tag, kept_from(objects, layout.MANIFEST, branch)
-        return version >= self._notes.get(head.branch, ("", 0))[1]
+        if note != known.note:
+            branch = layout.lance_branch(head.branch)
+            known.kept_from = kept_from(objects, layout.MANIFEST, branch)
+            known.note = note
+        return head.manifest_version >= known.kept_from
 
 
 def _synced_folders(head: Head) -> Iterator[str]:

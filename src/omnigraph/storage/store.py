@@ -84,9 +84,9 @@ class GraphStore:
 
     def snapshot(self, branch: str = layout.MAIN) -> Snapshot:
         """Return the current state of a branch, as one immutable value."""
-        return snapshot_of(
-            self.kernel, self._heads.current(layout.parse_branch(branch, operation="read"))
-        )
+        if not self._heads.knows(branch):
+            branch = layout.parse_branch(branch, operation="read")
+        return self._heads.snapshot(BranchName(branch))
 
     def snapshot_at(
         self, *, commit_id: str | None = None, version: int | None = None, branch: str = layout.MAIN
