@@ -6,6 +6,7 @@ adds. Histories of 10, 1,000 and (with BENCH_COMMITS=10000) 10,000 commits, upke
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import statistics
@@ -22,6 +23,7 @@ from tests.support.s3 import BUCKET, running_s3
 
 from bench._proxy import watching
 from omnigraph.base.ids import TableKey
+from omnigraph.storage import layout
 from omnigraph.storage.create import TableSpec
 from omnigraph.storage.options import S3Options, StorageOptions
 from omnigraph.storage.store import GraphStore, init_store, open_store
@@ -35,13 +37,17 @@ _serial = iter(range(1 << 60))
 
 
 def main() -> None:
-    """Print every measurement."""
+    """Print every measurement, or those that BENCH_ONLY names."""
+    parts = {
+        "commits": bench_commits,
+        "branches": bench_branches_and_opens,
+        "history": bench_history,
+        "s3": bench_s3,
+    }
+    chosen = os.environ.get("BENCH_ONLY", ",".join(parts)).split(",")  # noqa: TID251 - a bench setting
     with tempfile.TemporaryDirectory() as place:
-        root = Path(place)
-        bench_commits(root)
-        bench_branches_and_opens(root)
-        bench_history(root)
-        bench_s3(root)
+        for name in chosen:
+            parts[name](Path(place))
 
 
 def say(text: str) -> None:
@@ -157,57 +163,114 @@ def bench_branches_and_opens(root: Path) -> None:
 
 
 def bench_history(root: Path) -> None:
-    """Compare reads, opens and commits on young and old graphs, and on equally old raw tables."""
+    """Compare an ageing graph and an equally old raw table with ones that are ten commits old.
+
+    Old and young take turns within one run, over several rounds of upkeep, so that neither a
+    busy machine nor the moment between two compactions decides.
+    """
     last = int(os.environ.get("BENCH_COMMITS", "1000"))  # noqa: TID251 - a bench setting
-    store = store_with(root, "old", 1, FAST)
-    (place,) = raw_tables(root, "oldraw", 1)
-    raw = lance.dataset(place)
-    first: dict[str, float] = {}
-    done = 0
+    old = Pair(root, "old")
     for goal in (10, 100, 1_000, 10_000):
         if goal > last:
             break
-        while done < goal:
-            commit(store, 1)
-            raw.insert(rows())
-            done += 1
-            if done % 32 == 0:
-                raw.optimize.compact_files()
-            if done % 256 == 0:
-                raw.cleanup_old_versions(retain_versions=64)
-        store.settle(60)
-        measured = aged(store, root / "old", raw)
-        if not first:
-            first = measured
-        parts = [
-            f"{name} {value:.2f} ms ({value / first[name]:.2f}x)"
-            for name, value in measured.items()
-        ]
-        size = sum(file.stat().st_size for file in (root / "old").rglob("*") if file.is_file())
-        say(f"after {goal:6} commits: {'  '.join(parts)}  disk {size / 1e6:.1f} MB")
-        ratio = measured["commit"] / measured["raw append"]
-        say(f"  commit / raw append {ratio:.2f}")
-    store.close()
-    shutil.rmtree(root / "old")
+        started = time.perf_counter()
+        old.age_to(goal)
+        speed = time.perf_counter() - started
+        young = Pair(root, f"young{goal}")
+        young.age_to(10)
+        mine, other = measured_in_turns(old, young)
+        parts = [f"{name} {mine[name]:.2f} ms ({mine[name] / other[name]:.2f}x)" for name in mine]
+        ratio = (mine["commit"] / mine["raw append"]) / (other["commit"] / other["raw append"])
+        say(f"after {goal:6} commits: {'  '.join(parts)}  (in brackets: to a graph of 10 commits)")
+        say(
+            f"    commit / raw append {mine['commit'] / mine['raw append']:.2f}, {ratio:.2f}x; "
+            f"disk {old.disk_mb():.1f} MB, {old.files()}; reached in {speed:.0f} s"
+        )
+        young.close()
+    old.close()
 
 
-def aged(store: GraphStore, place: Path, raw: Any) -> dict[str, float]:
-    """Return what reading, opening and committing cost now."""
-    known = store.snapshot().open("node:T0").scan(["id"], limit=1)["id"][0].as_py()
+class Pair:
+    """A graph and a raw table that are written alike."""
 
-    def read() -> None:
-        store.snapshot().open("node:T0").scan(where=equals("id", known))
+    def __init__(self, root: Path, name: str) -> None:
+        self.place = root / name
+        self.store = store_with(root, name, 1, FAST)
+        (self.raw_place,) = raw_tables(root, f"{name}_raw", 1)
+        self.raw = lance.dataset(self.raw_place)
+        self.done = 0
 
-    def cold() -> None:
-        with open_store(str(place), read_only=True, options=FAST) as opened:
+    def write(self) -> tuple[float, float]:
+        """Commit and append once; return the seconds each took."""
+        started = time.perf_counter()
+        commit(self.store, 1)
+        between = time.perf_counter()
+        self.raw.insert(rows())
+        ended = time.perf_counter()
+        self.done += 1
+        if self.done % 32 == 0:
+            self.raw.optimize.compact_files()
+        if self.done % 256 == 0:
+            self.raw.cleanup_old_versions(retain_versions=64)
+        return between - started, ended - between
+
+    def age_to(self, commits: int) -> None:
+        """Write until there are so many commits, and let upkeep finish."""
+        while self.done < commits:
+            self.write()
+        self.store.settle(60)
+
+    def read(self) -> None:
+        """Read one row by its key, at the newest commit."""
+        self.store.snapshot().open("node:T0").scan(where=equals("id", self.known))
+
+    @functools.cached_property
+    def known(self) -> str:
+        """Return the key of some row."""
+        return str(self.store.snapshot().open("node:T0").scan(["id"], limit=1)["id"][0])
+
+    def open_cold(self) -> None:
+        """Open the graph anew and read its head."""
+        with open_store(str(self.place), read_only=True, options=FAST) as opened:
             opened.snapshot()
 
-    return {
-        "point read": median_ms(read),
-        "cold open": median_ms(cold),
-        "commit": median_ms(lambda: commit(store, 1), 30),
-        "raw append": median_ms(lambda: raw.insert(rows()), 30),
-    }
+    def disk_mb(self) -> float:
+        """Return the size of the graph."""
+        return sum(file.stat().st_size for file in self.place.rglob("*") if file.is_file()) / 1e6
+
+    def files(self) -> str:
+        """Return the numbers that decide what reads cost."""
+        table = self.store.snapshot().tables[TableKey("node:T0")]
+        handle = self.store.kernel.tables.open(*table.place)
+        manifest = self.place / layout.version_file(*table.place)
+        return f"{handle.fragment_count} fragments, manifest {manifest.stat().st_size} bytes"
+
+    def close(self) -> None:
+        """Remove both."""
+        self.store.close()
+        shutil.rmtree(self.place)
+        shutil.rmtree(self.raw_place)
+
+
+def measured_in_turns(*pairs: Pair) -> list[dict[str, float]]:
+    """Return the median milliseconds of each operation, per pair."""
+    taken: list[dict[str, list[float]]] = [
+        {"point read": [], "cold open": [], "commit": [], "raw append": []} for _ in pairs
+    ]
+    for _ in range(48):
+        for pair, found in zip(pairs, taken, strict=True):
+            own, raw = pair.write()
+            found["commit"].append(own)
+            found["raw append"].append(raw)
+            pair.store.settle(60)  # its upkeep must not be measured as somebody else's work
+            for name, work in (("point read", pair.read), ("cold open", pair.open_cold)):
+                work()  # the first read of a version opens it
+                started = time.perf_counter()
+                work()
+                found[name].append(time.perf_counter() - started)
+    return [
+        {name: statistics.median(times) * 1e3 for name, times in found.items()} for found in taken
+    ]
 
 
 def bench_s3(root: Path) -> None:

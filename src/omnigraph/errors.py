@@ -25,6 +25,7 @@ class ErrorKind(StrEnum):
     BUDGET_EXCEEDED = "budget_exceeded"
     BAD_REQUEST = "bad_request"
     STORAGE = "storage"
+    OUTCOME_PENDING = "outcome_pending"
     FORMAT = "format"
     CORRUPT = "corrupt"
     SNAPSHOT_EXPIRED = "snapshot_expired"

@@ -7,6 +7,7 @@ import resource
 from pathlib import Path
 
 from omnigraph.errors import StorageError
+from omnigraph.storage.sidecar import OutcomePendingError
 from omnigraph.storage.store import open_store
 from tests.support.children import Say
 from tests.support.operations import QUIET
@@ -48,6 +49,8 @@ def write_on_a_full_disk(say: Say, root: str, limit: int) -> None:
         try:
             session.commit(idempotency_key="n", request_hash="n")
             say("committed")
+        except OutcomePendingError as error:
+            say(f"pending: {error}")
         except StorageError as error:
             say(f"refused: {error}")
         seen = contents(store.snapshot())

@@ -14,13 +14,21 @@ from dataclasses import dataclass
 
 from omnigraph.base.failpoints import failpoint, register
 from omnigraph.base.ids import BranchName, TableKey
-from omnigraph.errors import AlreadyExistsError, BadRequestError, ConflictError
+from omnigraph.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    ConflictError,
+    FormatError,
+    NotFoundError,
+    StorageError,
+)
 from omnigraph.storage import layout
 from omnigraph.storage.history import rows_until, tables_at
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks import REFS_LOCK, branch_lock_name
 from omnigraph.storage.manifest import Head, open_manifest, read_head
 from omnigraph.storage.records import Commit, TableVersion
+from omnigraph.storage.sidecar import OutcomePendingError
 from omnigraph.storage.snapshot import BranchNotFoundError, Heads, snapshot_of
 from omnigraph.storage.tables.commit import commit_staged
 from omnigraph.storage.tables.compact import fragment_rows
@@ -36,6 +44,7 @@ from omnigraph.storage.tables.fork import (
 )
 from omnigraph.storage.tables.handle import Handle
 from omnigraph.storage.tables.stage import stage_refold
+from omnigraph.storage.tables.whole import harden
 
 log = logging.getLogger(__name__)
 
@@ -111,10 +120,19 @@ def _is_whole(kernel: Kernel, name: str) -> bool:
 
 @contextlib.contextmanager
 def _announced(kernel: Kernel, name: BranchName) -> Iterator[None]:
-    """Keep a note for as long as a branch exists without being durable."""
+    """Keep a note for as long as a branch exists without being durable; undo it on failure."""
     intent = layout.branch_intent(name)
     kernel.objects.put(intent, b"")
-    yield
+    try:
+        yield
+    except (StorageError, FormatError, NotFoundError) as error:
+        try:
+            delete_branch(kernel.tables, layout.MANIFEST, name)
+            kernel.objects.sync_dirs([f"{layout.MANIFEST}/{layout.REFS_DIR}"])
+            kernel.objects.delete(intent)
+        except StorageError as failure:
+            raise OutcomePendingError(f"creating branch '{name}'", error) from failure
+        raise
     kernel.objects.delete(intent)
 
 
@@ -179,7 +197,7 @@ def _past(
         staged = stage_refold(kernel.tables, hidden, fragments, rows)
         past = commit_staged(kernel.tables, staged, remember=False)
         files += [*staged.files, layout.version_file(layout.MANIFEST, origin, past.version)]
-        kernel.objects.sync_named(files)
+        harden(kernel.objects, files)
     return past
 
 
@@ -218,11 +236,23 @@ def remove_branch(kernel: Kernel, heads: Heads, name: BranchName) -> None:
         _require_unused(heads, name, refs)
         # Readers of this branch may be under way: its forks stay for the floor at least.
         snapshot_of(kernel, heads.current(name)).pin(kernel.options.retention.floor_s)
-        kernel.objects.delete(layout.branch_ref(layout.MANIFEST, name))
-        kernel.objects.sync_dirs([f"{layout.MANIFEST}/{layout.REFS_DIR}"])
+        try:
+            kernel.objects.delete(layout.branch_ref(layout.MANIFEST, name))
+            kernel.objects.sync_dirs([f"{layout.MANIFEST}/{layout.REFS_DIR}"])
+        except StorageError as error:  # its ref may be gone, and may be back after a power cut
+            raise OutcomePendingError(f"deleting branch '{name}'", error) from error
         failpoint(AFTER_REF_DELETE)
         heads.forget(name)
+        _drop_manifest(kernel, name)
+
+
+def _drop_manifest(kernel: Kernel, name: BranchName) -> None:
+    """Remove what a deleted branch leaves; a branch is gone with its ref, so this may fail."""
+    try:
         delete_branch(kernel.tables, layout.MANIFEST, name)
+    except StorageError as error:
+        kernel.counters.add("unfinished_deletions")
+        log.warning("branch '%s' is deleted; its files remain: %s", name, error)
 
 
 def _require_new(name: BranchName, refs: Mapping[str, BranchRef]) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from omnigraph.base.failpoints import failpoint, register
 from omnigraph.base.ids import TableKey
-from omnigraph.errors import AlreadyExistsError, BadRequestError, OmniGraphError
+from omnigraph.errors import AlreadyExistsError, BadRequestError, OmniGraphError, StorageError
 from omnigraph.storage import layout
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks import REFS_LOCK
@@ -34,8 +34,10 @@ from omnigraph.storage.manifest import (
 )
 from omnigraph.storage.publish import digest, sync_versions
 from omnigraph.storage.records import Changes, Commit, TableVersion
+from omnigraph.storage.sidecar import OutcomePendingError
 from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError
 from omnigraph.storage.tables.handle import Handle
+from omnigraph.storage.tables.whole import harden
 
 AFTER_FILES = register("init.after_files", "contract files are written; no table exists")
 AFTER_TABLES = register("init.after_tables", "tables exist; the manifest does not")
@@ -67,8 +69,11 @@ def create_graph(kernel: Kernel, tables: Sequence[TableSpec], files: Mapping[str
         _require_no_graph(kernel)
         try:
             _write_graph(kernel, tables, files)
-        except OmniGraphError:
-            _take_away(kernel, files, locations)
+        except OmniGraphError as error:
+            try:
+                _take_away(kernel, files, locations)
+            except StorageError as failure:
+                raise OutcomePendingError(f"creating {kernel.root}", error) from failure
             raise
 
 
@@ -113,7 +118,7 @@ def _write_graph(kernel: Kernel, tables: Sequence[TableSpec], files: Mapping[str
     manifest = kernel.tables.create(layout.MANIFEST, _first_rows(kernel, changes))
     failpoint(BEFORE_SYNC)
     written = kernel.objects.list(f"{layout.MANIFEST}/{layout.DATA_DIR}")
-    kernel.objects.sync_named(info.name for info in written)
+    harden(kernel.objects, (info.name for info in written))
     sync_versions(kernel, [manifest])
     failpoint(AFTER_MANIFEST)
     kernel.objects.delete(layout.INIT_INTENT)
@@ -139,9 +144,7 @@ def _first_rows(kernel: Kernel, changes: Changes) -> pa.Table:
 
 
 def _take_away(kernel: Kernel, files: Mapping[str, bytes], locations: set[str]) -> None:
-    kernel.objects.delete(layout.INIT_INTENT)
-    for name in (*sorted(files), *sorted(locations), layout.MANIFEST):
-        if name in files:
-            kernel.objects.delete(name)
-        else:
-            kernel.objects.delete_prefix(name)
+    """Undo an unfinished init: first what makes it a graph, last the note that it is unfinished."""
+    for name in (layout.MANIFEST, *sorted(locations)):
+        kernel.objects.delete_prefix(name)
+    kernel.objects.delete(*sorted(files), layout.INIT_INTENT)

@@ -50,6 +50,7 @@ from omnigraph.storage.tables.compact import (
 from omnigraph.storage.tables.handle import Handle
 from omnigraph.storage.tables.index import IndexSpec, drop_index, optimize_indexes, stage_index
 from omnigraph.storage.tables.stage import stage_refold
+from omnigraph.storage.tables.whole import harden
 
 log = logging.getLogger(__name__)
 
@@ -155,7 +156,7 @@ def _publish_compaction(
     lock: HeldLock,
 ) -> None:
     """Commit and publish a compaction under a sidecar; Lance moves the table by two versions."""
-    kernel.objects.sync_named(ahead.files)
+    harden(kernel.objects, ahead.files)
     intent = physical_intent(kernel, head, "Optimize", (), (table,))
     sidecar = write_sidecar_for(kernel, intent, lock, unsigned=(table,))
     failpoint(AFTER_SIDECAR)
@@ -262,7 +263,7 @@ def fold_manifest(kernel: Kernel, heads: Heads, branch: BranchName) -> bool:
         rows = read_fragments(head.handle, chosen)
         staged = stage_refold(kernel.tables, head.handle, chosen, rows)
         staged.sign({HEAD_PROPERTY: head_row(head)["metadata"]})
-        kernel.objects.sync_named(staged.files)
+        harden(kernel.objects, staged.files)
         sidecar = Sidecar(
             kernel.new_operation_id(),
             branch,

@@ -51,6 +51,7 @@ class Backend(Protocol):
 
     # What each does is described at `Objects`.
     def get(self, name: str) -> bytes | None: ...  # noqa: D102
+    def tail(self, name: str, length: int) -> bytes: ...  # noqa: D102
     def put(self, name: str, data: bytes, *, sync: bool) -> None: ...  # noqa: D102
     def create(self, name: str, data: bytes, *, sync: bool) -> bool: ...  # noqa: D102
     def head(self, name: str) -> ObjectInfo | None: ...  # noqa: D102
@@ -94,6 +95,11 @@ class Objects:
         if data is None:
             raise StorageError(f"'{name}' is missing from {self.root}")
         return data
+
+    def tail(self, name: str, length: int) -> bytes:
+        """Return the last bytes of an object, all of it if it is shorter."""
+        with naming("read", name):
+            return self._backend.tail(name, length)
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object, replacing any old one in one step; synced first if durable."""
@@ -245,6 +251,11 @@ class _LocalBackend:
         except FileNotFoundError:
             return None
 
+    def tail(self, name: str, length: int) -> bytes:
+        with (self._root / name).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            return os.pread(file.fileno(), length, max(size - length, 0))
+
     def put(self, name: str, data: bytes, *, sync: bool) -> None:
         with self._written(name, data, sync) as temp:
             temp.replace(self._root / name)
@@ -338,6 +349,10 @@ class _S3Backend:
             return bytes(obstore.get(self._store, name).bytes())
         except (ObjectMissing, FileNotFoundError):
             return None
+
+    def tail(self, name: str, length: int) -> bytes:
+        self._counters.add("requests")
+        return bytes(obstore.get(self._store, name, options={"range": {"suffix": length}}).bytes())
 
     def put(self, name: str, data: bytes, *, sync: bool) -> None:  # noqa: ARG002 - a PUT is durable
         self._counters.add("requests")

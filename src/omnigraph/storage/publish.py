@@ -28,6 +28,7 @@ from omnigraph.storage.tables.failures import CommitRaceError
 from omnigraph.storage.tables.fork import find_branch
 from omnigraph.storage.tables.handle import Handle
 from omnigraph.storage.tables.stage import Staged
+from omnigraph.storage.tables.whole import harden
 
 log = logging.getLogger(__name__)
 
@@ -165,7 +166,7 @@ def swap_head(kernel: Kernel, head: Head, staged: Staged, after: State) -> Head:
 def publish_moved(kernel: Kernel, head: Head, commit: Commit, changes: Changes) -> Head:
     """Publish tables that already moved under a sidecar; the caller ends the sidecar."""
     staged, state = stage_publish(kernel, head, [(commit, changes)], None)
-    kernel.objects.sync_named(staged.files)
+    harden(kernel.objects, staged.files)
     after = swap_head(kernel, head, staged, state)
     failpoint(AFTER_PUBLISH)
     sync_versions(kernel, [after.handle])
@@ -246,7 +247,7 @@ def _sync_staged(kernel: Kernel, intent: Intent, staged_head: Staged) -> None:
     files = [name for move in intent.moves for name in move.staged.files]
     files += staged_head.files
     files += [layout.staging(intent.operation_id, name) for name in sorted(intent.files)]
-    kernel.objects.sync_named(files)
+    harden(kernel.objects, files)
     sync_versions(kernel, intent.created)
 
 

@@ -40,6 +40,7 @@ from omnigraph.storage.tables.commit import restore, transaction_facts
 from omnigraph.storage.tables.failures import DamagedError
 from omnigraph.storage.tables.fork import list_branches
 from omnigraph.storage.tables.handle import Handle
+from omnigraph.storage.tables.whole import harden
 
 log = logging.getLogger(__name__)
 
@@ -344,7 +345,7 @@ def _publish_steps(
     if adopted_from is not None:
         adopted = adopted_rows(heads, head, adopted_from)
     staged, state = stage_publish(kernel, head, steps, adopted)
-    kernel.objects.sync_named(staged.files)
+    harden(kernel.objects, staged.files)
     failpoint(BEFORE_PUBLISH)
     after = swap_head(kernel, head, staged, state)
     sync_versions(kernel, [after.handle])

@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
-from omnigraph.base.ids import BranchName, OperationId, TableKey
-from omnigraph.errors import ErrorKind, FormatError
+from omnigraph.base.ids import BranchName, CommitId, OperationId, TableKey
+from omnigraph.errors import ErrorKind, FormatError, StorageError
 from omnigraph.storage import layout
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.records import Changes, Commit
@@ -26,6 +26,24 @@ class SidecarError(FormatError):
     """A sidecar cannot be understood; it stays on disk and blocks writes until looked at."""
 
     kind = ErrorKind.CORRUPT
+
+
+class OutcomePendingError(StorageError):
+    """The store failed us in the middle: it is not settled whether the write counts.
+
+    It is settled, one way or the other and once, by the next write or open for writing.
+    """
+
+    kind = ErrorKind.OUTCOME_PENDING
+
+    def __init__(self, what: str, cause: Exception, *, commit_id: CommitId | None = None) -> None:
+        self.commit_id = commit_id
+        settle = "open the graph for writing to settle it, then look whether it is there"
+        retry = "; a retry with the same idempotency key never writes twice"
+        super().__init__(
+            f"{what} is neither done nor undone: {cause}",
+            hint=settle if commit_id is None else settle + retry,
+        )
 
 
 @dataclass(frozen=True, slots=True)

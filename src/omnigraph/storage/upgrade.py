@@ -49,6 +49,7 @@ from omnigraph.storage.tables.handle import PRIMARY_KEY, Handle
 from omnigraph.storage.tables.predicate import equals
 from omnigraph.storage.tables.schema import annotate_field, stamp_schema
 from omnigraph.storage.tables.stage import stage_refold
+from omnigraph.storage.tables.whole import harden
 
 AFTER_ROWS = register("upgrade.after_rows", "the head row exists; the stamp is still old")
 BETWEEN_BRANCHES = register("upgrade.between_branches", "one branch is upgraded, another is not")
@@ -149,7 +150,7 @@ def _add_head(kernel: Kernel, branch: BranchName, handle: Handle) -> Handle:
     )
     fragments = [fragment_id for fragment_id, _ in fragment_rows(handle)]
     staged = stage_refold(kernel.tables, handle, fragments, upgraded)
-    kernel.objects.sync_named(staged.files)
+    harden(kernel.objects, staged.files)
     return commit_staged(kernel.tables, staged, remember=False)
 
 

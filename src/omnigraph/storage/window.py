@@ -7,6 +7,7 @@ staged again without the caller noticing. Knows rows and keys, not what they mea
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,17 +16,31 @@ from typing import Any, Literal
 
 from omnigraph.base.failpoints import failpoint, register
 from omnigraph.base.ids import BranchName, CommitId, TableKey
-from omnigraph.errors import ConflictError, ErrorKind, InternalError
+from omnigraph.errors import (
+    ConflictError,
+    ErrorKind,
+    FormatError,
+    InternalError,
+    NotFoundError,
+    StorageError,
+)
 from omnigraph.storage import layout
 from omnigraph.storage.create import TableSpec
 from omnigraph.storage.history import RecentKeys
 from omnigraph.storage.kernel import Kernel
-from omnigraph.storage.locks import branch_lock_name
+from omnigraph.storage.locks import HeldLock, branch_lock_name
 from omnigraph.storage.manifest import Head, find_commit
 from omnigraph.storage.projections import adopted_rows
-from omnigraph.storage.publish import Intent, TableMove, digest, publish, sync_versions
+from omnigraph.storage.publish import (
+    Intent,
+    TableMove,
+    digest,
+    publish,
+    sync_versions,
+)
 from omnigraph.storage.records import Changes, Commit, Kind, TableVersion
-from omnigraph.storage.recovery import heal_drift, settled_head
+from omnigraph.storage.recovery import heal_drift, recover_branch, settled_head
+from omnigraph.storage.sidecar import OutcomePendingError
 from omnigraph.storage.snapshot import Heads, Snapshot, snapshot_of
 from omnigraph.storage.tables.failures import CommitRaceError
 from omnigraph.storage.tables.fork import create_fork, fork_files, name_is_free
@@ -36,6 +51,8 @@ from omnigraph.storage.tables.stage import (
     rebased,
     stage,
 )
+
+log = logging.getLogger(__name__)
 
 BEFORE_FORK_SYNC = register("write.before_fork_sync", "a table has its fork; it is not durable")
 AFTER_FORK = register("write.after_fork", "a table has its fork; no manifest names it yet")
@@ -180,11 +197,42 @@ def _window(
         if intent is None:
             return _head_commit(head), "unchanged"
         attempted.append(intent.commit.id)
-        after = publish(kernel, head, intent, lock)
+        try:
+            after = publish(kernel, head, intent, lock)
+        except CommitRaceError:
+            raise  # the next attempt settles it and tries again
+        except (StorageError, ConflictError, FormatError, NotFoundError) as error:
+            after = _settled_after(plan, intent, lock, error)
         plan.heads.remember(after)
         plan.recent.note(after, intent.commit)
     plan.after_commit(after)
     return intent.commit, "committed"
+
+
+def _settled_after(plan: Plan, intent: Intent, lock: HeldLock, error: Exception) -> Head:
+    """Return the head if the write counts in spite of an error; otherwise raise what is true.
+
+    A write whose tables have all moved will be finished by whoever comes next, so "failed" would
+    be a lie. We still hold the lock, so we are the next: we finish or undo it here and now.
+
+    Raises:
+        OutcomePendingError: the store does not let us find out or settle it.
+    """
+    kernel, heads = plan.kernel, plan.heads
+    kernel.counters.add("interrupted_commits")
+    what = f"commit {intent.commit.id} on '{plan.branch}'"
+    try:
+        if kernel.objects.exists(layout.sidecar(intent.operation_id)):
+            lock.check()
+            recover_branch(kernel, heads, plan.branch, lock)
+        head = heads.current(plan.branch)
+        counts = find_commit(head.handle, intent.commit.id) is not None
+    except (StorageError, ConflictError, FormatError, NotFoundError) as failure:
+        raise OutcomePendingError(what, error, commit_id=intent.commit.id) from failure
+    if not counts:
+        raise error
+    log.warning("%s stands in spite of an error: %s", what, error)
+    return head
 
 
 def stage_ahead(plan: Plan) -> dict[TableKey, _Ready]:

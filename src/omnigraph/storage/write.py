@@ -149,6 +149,7 @@ class WriteSession:
             ExpectedVersionMismatch: a strict write lost to another logical write.
             HeadMovedError: `if_head` does not hold.
             LockTimeoutError: another writer kept the branch busy.
+            OutcomePendingError: the store failed in the middle; the write is yet to be settled.
         """
         if self.outcome is not None:
             raise InternalError("this write session is already finished")
