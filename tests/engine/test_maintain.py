@@ -120,3 +120,26 @@ def test_index_builds_are_not_logical_changes(graph):
     assert graph.snapshot().logical_commit_id == before
     graph.mutate('query m() { update Doc set { size: 2 } where slug = "d1" }', if_head=before)
     assert [found for found in graph.verify() if not found.harmless] == []
+
+
+def test_a_branch_leaves_the_files_it_shares_alone_and_says_so(graph):
+    add(graph, "d1", "Graphs of everything")
+    graph.branches.create("side")
+    found = {one.column: one for one in graph.ensure_indices(branch="side")}
+    assert found["title"].status is IndexStatus.PENDING
+    assert "the rows are those of main" in found["title"].reason
+    graph.mutate('query m() { update Doc set { size: 2 } where slug = "d1" }', branch="side")
+    again = status(graph.ensure_indices(branch="side"))
+    assert again["node:Doc", "title", "INVERTED"] is IndexStatus.BUILT
+    assert status(graph.ensure_indices())["node:Doc", "title", "INVERTED"] is IndexStatus.BUILT
+
+
+def test_a_reader_follows_a_table_that_is_indexed_and_compacted(graph):
+    for at in range(3):
+        add(graph, f"d{at}", "Graphs of everything")
+    graph.ensure_indices()
+    before = [answers(graph), answers(graph)][1]
+    graph.store.optimize()
+    assert answers(graph) == before
+    add(graph, "d9", "A last graph")
+    assert len(answers(graph)[1]) == 4

@@ -11,11 +11,13 @@ from enum import StrEnum
 
 from omnigraph.compiler.catalog.model import DST, ID, SRC, Catalog, EdgeType, NodeType
 from omnigraph.compiler.types import PropType, Scalar
+from omnigraph.storage.layout import fork_owner
+from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.store import GraphStore
 from omnigraph.storage.tables.index import IndexKind, IndexSpec, list_indexes
 from omnigraph.storage.tables.predicate import IsNull, Not
 
-_TRAINING_ROWS = 256
+TRAINING_ROWS = 256
 """Below this many vectors a flat scan is as fast as any index."""
 
 
@@ -56,32 +58,48 @@ def ensure_indexes(store: GraphStore, catalog: Catalog, branch: str) -> list[Ind
     stale: set[str] = set()
     for key, spec in wanted_indexes(catalog):
         snapshot = store.snapshot(branch)
-        existing = {index.name: index for index in list_indexes(snapshot.handle(key))}
-        known = existing.get(spec.name)
+        known = {index.name: index for index in list_indexes(snapshot.handle(key))}
         status, reason = IndexStatus.CURRENT, None
-        if known is not None:
-            if known.unindexed_rows:
+        if spec.name not in known:
+            status, reason = _build(store, branch, key, spec)
+        elif known[spec.name].unindexed_rows:
+            reason = _kept_from(snapshot, branch, key)
+            status = IndexStatus.REFRESHED if reason is None else IndexStatus.PENDING
+            if reason is None:
                 stale.add(key)
-                status = IndexStatus.REFRESHED
-        elif reason := _not_yet(store, branch, key, spec):
-            status = IndexStatus.PENDING
-        elif any(store.build_index(key, spec, branch=branch) for _ in range(_ATTEMPTS)):
-            status = IndexStatus.BUILT
-        else:
-            status, reason = IndexStatus.PENDING, "writers kept moving the table; try again"
         reports.append(IndexReport(key, spec.column, spec.kind, status, reason))
     for key in sorted(stale):
         store.refresh_indexes(key, branch=branch)
     return reports
 
 
-def _not_yet(store: GraphStore, branch: str, key: str, spec: IndexSpec) -> str | None:
+def _build(
+    store: GraphStore, branch: str, key: str, spec: IndexSpec
+) -> tuple[IndexStatus, str | None]:
     snapshot = store.snapshot(branch)
+    reason = _not_yet(snapshot, key, spec) or _kept_from(snapshot, branch, key)
+    if reason is not None:
+        return IndexStatus.PENDING, reason
+    if any(store.build_index(key, spec, branch=branch) for _ in range(_ATTEMPTS)):
+        return IndexStatus.BUILT, None
+    return IndexStatus.PENDING, "writers kept moving the table; try again"
+
+
+def _kept_from(snapshot: Snapshot, branch: str, key: str) -> str | None:
+    """Say why a branch must not touch the files of a table, if so: they are another's."""
+    owner = fork_owner(snapshot.table(key).branch)
+    if owner == branch:
+        return None
+    return f"the rows are those of {owner}: build it there, or write to the table here first"
+
+
+def _not_yet(snapshot: Snapshot, key: str, spec: IndexSpec) -> str | None:
+    """Say why an index would be of no use yet, if so."""
     if not snapshot.table(key).row_count:
         return "the table is empty"
     if spec.kind.startswith("IVF"):
         vectors = snapshot.open(key).count(Not(IsNull(spec.column)))
-        if vectors < _TRAINING_ROWS:
+        if vectors < TRAINING_ROWS:
             return f"{vectors} vectors are searched faster without an index"
     return None
 
