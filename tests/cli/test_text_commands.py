@@ -204,3 +204,19 @@ def test_colours_are_for_terminals_and_can_be_refused(omnigraph, terminal, files
     assert "\x1b[1;31m" in terminal(*arguments).out
     assert "\x1b[" not in terminal(*arguments, env={"NO_COLOR": "1"}).out
     assert "\x1b[" in omnigraph(*arguments, env={"FORCE_COLOR": "1"}).err
+
+
+def test_a_schema_is_drafted_from_files(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "person.csv").write_text("name,age,Bad Name\nada,3,\n")
+    shown = cli("schema", "infer", "person.csv")
+    assert shown.code == 0
+    assert "  name: String @key\n  age: I64\n" in shown.out
+    assert shown.err.startswith('note: Person: "Bad Name" cannot be')
+    made = cli("schema", "infer", "person.csv", "--output", "p.pg")
+    assert made.out == "drafted p.pg: 1 nodes, 0 edges\n"
+    assert (tmp_path / "p.pg").read_text() == shown.out
+    assert cli("schema", "check", "--schema", "p.pg").code == 0
+    assert cli("schema", "infer", "person.csv", "--output", "p.pg").code == 1
+    facts = json.loads(cli("schema", "infer", "person.csv", "--json").out)
+    assert (facts["nodes"], facts["rows"], facts["output"]) == (["Person"], 1, None)

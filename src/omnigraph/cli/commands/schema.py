@@ -1,4 +1,4 @@
-"""`omnigraph schema …`: check schema files, show a graph's schema, plan its change."""
+"""`omnigraph schema …`: check and draft schema files, show a graph's schema, plan its change."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from omnigraph.cli.options import (
     TargetOption,
     UriOption,
 )
-from omnigraph.cli.output import EXIT_FAILURE, complain, say, say_json
+from omnigraph.cli.output import EXIT_FAILURE, complain, say, say_json, warn
 from omnigraph.cli.target import Flags, locate
+from omnigraph.errors import BadRequestError, StorageError
 
-app = typer.Typer(help="Check, show and plan schemas.", no_args_is_help=True)
+app = typer.Typer(help="Check, draft, show and plan schemas.", no_args_is_help=True)
 
 
 @app.command()
@@ -81,6 +82,58 @@ def show(
         say_json({"schema_source": text})
     else:
         say(text.removesuffix("\n"))
+
+
+@app.command()
+def infer(
+    files: Annotated[
+        list[Path], typer.Argument(help="CSV, Parquet, Arrow or JSON lines.", metavar="FILE…")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write the schema here; must not exist."),
+    ] = None,
+    sample: Annotated[
+        int, typer.Option("--sample", help="Rows of each file to look at.", min=1)
+    ] = 100_000,
+    json: JsonOption = False,
+) -> None:
+    """Draft a schema that the rows of some files fit.
+
+    A table has rows of one type, named like the file; its columns `from` and `to` make it an edge.
+    What the draft cannot say is said on stderr and as comments.
+
+    Example: `omnigraph schema infer people.csv knows.parquet --output company.pg`
+    """
+    from omnigraph.pipeline.infer import infer_schema
+
+    draft = infer_schema(files, sample)
+    if output is not None:
+        try:
+            with output.open("x", encoding="utf-8") as file:
+                file.write(draft.text)
+        except FileExistsError:
+            raise BadRequestError(f"'{output}' exists", hint="choose another name") from None
+        except OSError as error:
+            raise StorageError(f"cannot write '{output}': {error.strerror}") from error
+    if json:
+        say_json(
+            {
+                "schema": draft.text,
+                "output": None if output is None else str(output),
+                "rows": draft.rows,
+                "nodes": draft.nodes,
+                "edges": draft.edges,
+                "notes": draft.notes,
+            }
+        )
+        return
+    if output is None:
+        say(draft.text.rstrip("\n"))
+    else:
+        say(f"drafted {output}: {len(draft.nodes)} nodes, {len(draft.edges)} edges")
+    for note in draft.notes:
+        warn(f"note: {note}")
 
 
 @app.command()

@@ -1,0 +1,152 @@
+"""What values look like: from the values of a column to a property type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any
+
+from omnigraph.compiler.query.literals import parse_date, parse_datetime
+from omnigraph.compiler.types import PropType, Scalar
+
+_SHORTEST_VECTOR = 8
+"""Lists of as many decimal numbers, all of one length, are taken for vectors."""
+_I64_MAX = 2**63 - 1
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was seen of one column."""
+
+    rows: int = 0
+    present: int = 0
+    kinds: set[Scalar] = field(default_factory=set)
+    odd: set[str] = field(default_factory=set)
+    """Kinds of values that no property can hold."""
+    items: Seen | None = None
+    lengths: set[int] = field(default_factory=set)
+    is_text: bool = False
+    """Whether all values came as text, whatever they look like."""
+    values: set[Any] | None = field(default_factory=set)
+    """The different values, while there are no two equal ones."""
+
+    def add(self, value: object, *, is_text: bool = False) -> None:
+        """Look at one value; `is_text` says that the file holds nothing but text."""
+        self.rows += 1
+        self.is_text = is_text
+        if value is None:
+            return
+        self.present += 1
+        if isinstance(value, list | tuple):
+            self._add_list(list(value))
+            return
+        if isinstance(value, dict):
+            self.odd.add("objects")
+            return
+        self.kinds.add(_text_kind(str(value)) if is_text else _kind(value))
+        if self.values is not None:
+            if value in self.values:
+                self.values = None
+            else:
+                self.values.add(value)
+
+    def _add_list(self, value: list[Any]) -> None:
+        self.items = self.items or Seen(values=None)
+        self.lengths.add(len(value))
+        self.values = None
+        for item in value:
+            if isinstance(item, list | tuple):
+                self.odd.add("lists of lists")
+            else:
+                self.items.add(item)
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether some row has no value."""
+        return self.present < self.rows
+
+    @property
+    def is_unique(self) -> bool:
+        """Whether every row has a value of its own."""
+        return self.values is not None and self.present == self.rows > 0
+
+
+def guessed(seen: Seen) -> PropType | None:
+    """Return the type that holds all values, or None if no type does."""
+    if seen.odd or (seen.items is not None and seen.kinds):
+        return None
+    if seen.items is None:
+        scalar = _one_of(seen.kinds)
+        if scalar is None and seen.is_text:
+            scalar = Scalar.STRING
+        return None if scalar is None else PropType(scalar, nullable=seen.is_optional)
+    scalar = _one_of(seen.items.kinds)
+    if scalar is None or seen.items.is_optional:
+        return None
+    if scalar in (Scalar.F64, Scalar.F32) and _is_vector(seen.lengths):
+        return PropType(Scalar.VECTOR, nullable=seen.is_optional, dim=next(iter(seen.lengths)))
+    return PropType(scalar, nullable=seen.is_optional, is_list=True)
+
+
+def _is_vector(lengths: set[int]) -> bool:
+    return len(lengths) == 1 and next(iter(lengths)) >= _SHORTEST_VECTOR
+
+
+def _one_of(kinds: set[Scalar]) -> Scalar | None:
+    """Return the one scalar type that holds values of all kinds seen."""
+    if not kinds:
+        return Scalar.STRING
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    if kinds <= {Scalar.I64, Scalar.U64}:
+        return Scalar.U64
+    if kinds <= {Scalar.I64, Scalar.F64}:
+        return Scalar.F64
+    text = {Scalar.STRING, Scalar.DATE, Scalar.DATETIME}
+    return Scalar.STRING if kinds <= text else None
+
+
+def _kind(value: object) -> Scalar:
+    match value:
+        case bool():
+            return Scalar.BOOL
+        case int():
+            return Scalar.U64 if value > _I64_MAX else Scalar.I64
+        case float():
+            return Scalar.F64
+        case bytes():
+            return Scalar.BLOB
+        case datetime():
+            return Scalar.DATETIME
+        case date():
+            return Scalar.DATE
+        case _:
+            return _moment_kind(str(value))
+
+
+def _text_kind(text: str) -> Scalar:
+    """Return what a cell of a text file looks like."""
+    if text in ("true", "false"):
+        return Scalar.BOOL
+    # A leading zero or plus is part of a code, such as a postcode, and would get lost.
+    digits = text.removeprefix("-")
+    if digits.isascii() and digits.isdecimal() and (digits == "0" or not digits.startswith("0")):
+        return Scalar.U64 if int(text) > _I64_MAX else Scalar.I64
+    if _reads(float, text) and any(mark in text for mark in ".eE") and digits[:1].isdecimal():
+        return Scalar.F64
+    return _moment_kind(text)
+
+
+def _moment_kind(text: str) -> Scalar:
+    if len(text) == len("2026-01-31") and _reads(parse_date, text):
+        return Scalar.DATE
+    return Scalar.DATETIME if "T" in text and _reads(parse_datetime, text) else Scalar.STRING
+
+
+def _reads(read: Callable[[str], object], text: str) -> bool:
+    try:
+        read(text)
+    except ValueError:
+        return False
+    return True
