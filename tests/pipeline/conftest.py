@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 import omnigraph
+from omnigraph.pipeline.spark import OwnSpark, SparkSettings
 from tests.support.fast import FAST
 
 SCHEMA = """node Person {
@@ -66,6 +67,16 @@ def jsonl(*records):
 def graph(tmp_path):
     with omnigraph.init(str(tmp_path / "g.omni"), SCHEMA, options=FAST) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """One Spark for all tests of a run; a context, as a caller would bring."""
+    own = OwnSpark(SparkSettings(master="local[2]", memory="512m"))
+    try:
+        yield own.context()
+    finally:
+        own.stop()
 
 
 @pytest.fixture(scope="module")

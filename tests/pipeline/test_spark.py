@@ -13,22 +13,14 @@ from hypothesis import strategies as st
 
 from omnigraph.engine.write.violations import ConstraintError
 from omnigraph.pipeline.model import UnreadableError
-from omnigraph.pipeline.spark import OwnSpark, SparkRunner, SparkSettings
+from omnigraph.pipeline.spark import SparkRunner
 from omnigraph.pipeline.spark_jvm import SparkError
 from tests.pipeline.conftest import edge, jsonl, node, rows
 from tests.pipeline.test_tasks import LINES, outcome
 
 
-@pytest.fixture(scope="module")
-def spark():
-    handler = signal.getsignal(signal.SIGINT)
-    own = OwnSpark(SparkSettings(master="local[2]", memory="512m"))
-    try:
-        context = own.context()
-        assert signal.getsignal(signal.SIGINT) is handler
-        yield context
-    finally:
-        own.stop()
+def test_a_spark_of_our_own_leaves_ctrl_c_alone(spark):
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
