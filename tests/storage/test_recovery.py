@@ -7,6 +7,7 @@ from omnigraph.base import failpoints
 from omnigraph.base.failpoints import FailpointTriggeredError
 from omnigraph.storage import layout
 from omnigraph.storage.evidence import RecoveryError
+from omnigraph.storage.manifest import read_commits
 from omnigraph.storage.records import Changes
 from omnigraph.storage.recovery import DriftError
 from omnigraph.storage.sidecar import Sidecar, SidecarError, SidecarTable, list_sidecars
@@ -394,3 +395,56 @@ def test_an_interrupted_compaction_changes_no_row(graph, root, quiet, point):
     with open_store(str(root), options=quiet) as again:
         assert contents(again.snapshot()) == before
         check_whole(again)
+
+
+class TestMergesWhoseSourceIsGone:
+    """An interrupted merge is finished with what it was to bring, whatever became of its source."""
+
+    def leave(self, store):
+        """Interrupt a merge and delete its source; return the commits it was to bring."""
+        store.branches.create("side")
+        brought = [write(store, {A: {"s": number}}, "side") for number in range(2)]
+        source = store.snapshot("side")
+        session = store.begin(writer_kind="BranchMerge")
+        session.upsert(A, rows({"s": 1}))
+        with interrupted("publish.after_tables=raise"):
+            session.commit(merged_parent=source.commit_id, merged_from=source.branch)
+        objects = store.kernel.objects  # by hand: every other way would finish the merge first
+        objects.delete(layout.branch_ref(layout.MANIFEST, "side"))
+        objects.delete_prefix(layout.lineage(layout.MANIFEST, "side"))
+        return brought
+
+    def test_it_brings_the_commits_it_was_to_bring(self, store):
+        brought = self.leave(store)
+        (healed,) = store.recover()
+        assert healed.outcome == "RolledForward"
+        assert contents(store.snapshot())[A] == {"s": 1}
+        told = [commit.id for commit in read_commits(_main(store), every=True)]
+        line = [commit.id for commit in store.commits()]
+        assert set(told) - set(line) == set(brought)
+        assert store.commits()[-2].merged_parent == brought[-1]
+        assert not store.kernel.objects.list(layout.STAGING_DIR)
+
+    def test_it_is_settled_even_if_nobody_kept_them(self, store):
+        self.leave(store)
+        store.kernel.objects.delete_prefix(layout.STAGING_DIR)
+        (healed,) = store.recover()
+        assert healed.outcome == "RolledForward"
+        assert contents(store.snapshot())[A] == {"s": 1}
+        write(store, {A: {"on": 1}})
+
+    def test_a_merge_that_is_rolled_back_leaves_nothing_staged(self, store):
+        store.branches.create("side")
+        write(store, {A: {"s": 1}}, "side")
+        source = store.snapshot("side")
+        session = store.begin(writer_kind="BranchMerge")
+        session.upsert(A, rows({"s": 1}))
+        with interrupted("publish.after_sidecar=raise"):
+            session.commit(merged_parent=source.commit_id, merged_from=source.branch)
+        assert store.kernel.objects.list(layout.STAGING_DIR)
+        assert [healed.outcome for healed in store.recover()] == ["RolledBack"]
+        assert not store.kernel.objects.list(layout.STAGING_DIR)
+
+
+def _main(store):
+    return store._heads.current(layout.MAIN).handle

@@ -215,6 +215,15 @@ def _merge(store: GraphStore) -> None:
     session.commit(merged_parent=source.commit_id, merged_from=source.branch)
 
 
+def _left_merging(root: Path) -> None:
+    """Prepare a graph on which a merge was interrupted and its source deleted meanwhile."""
+    _forked(root)
+    with open_store(str(root), options=QUIET) as store, interrupted("publish.after_tables=raise"):
+        _merge(store)
+    (root / layout.branch_ref(layout.MANIFEST, "side")).unlink()
+    shutil.rmtree(root / layout.lineage(layout.MANIFEST, "side"))
+
+
 def _left_after(spec: str) -> Callable[[Path], None]:
     """Prepare a graph on which `many` was interrupted, so that opening it must recover."""
 
@@ -349,6 +358,7 @@ OPERATIONS: dict[str, Operation] = {
         Operation("recovery: torn table", _left_torn, _only_open),
         Operation("recovery: published", _left_after("publish.after_publish=raise"), _only_open),
         Operation("recovery: on a fork", _left_on_fork, _only_open),
+        Operation("recovery: merge, its source gone", _left_merging, _only_open),
         Operation("recovery: branch gone", _left_on_deleted_branch, _only_open),
     )
 }

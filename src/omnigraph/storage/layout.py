@@ -36,6 +36,7 @@ REFS_DIR = "_refs/branches"
 TREE_DIR = "tree"
 DATASET_DIRS = (VERSIONS_DIR, TRANSACTIONS_DIR, DATA_DIR, DELETIONS_DIR, INDICES_DIR)
 
+ADOPTED_COMMITS = "adopted.arrow"
 CONTRACT_FILES = ("_schema.pg", "_schema.ir.json", "__schema_state.json")
 
 _ROOMS = {"node": "nodes", "edge": "edges"}

@@ -124,6 +124,7 @@ def publish(kernel: Kernel, head: Head, intent: Intent, lock: HeldLock) -> Head:
         kernel, head, [(intent.commit, intent.changes)], intent.adopted
     )
     stage_files(kernel, intent.operation_id, intent.files)
+    stage_adopted(kernel, intent.operation_id, intent.adopted)
     failpoint(AFTER_STAGING)
     _sync_staged(kernel, intent, staged_head)
     lock.check()
@@ -149,6 +150,7 @@ def _finish(kernel: Kernel, intent: Intent, sidecar: Sidecar) -> None:
         promote_files(kernel, intent.operation_id, intent.changes.files)
         failpoint(AFTER_FILES)
         delete_sidecar(kernel.objects, sidecar)
+        drop_adopted(kernel, sidecar)
     except StorageError as error:
         kernel.counters.add("unfinished_commits")
         log.warning("commit %s stands, recovery will finish it: %s", intent.commit.id, error)
@@ -267,6 +269,28 @@ def stage_files(kernel: Kernel, operation: OperationId, files: Mapping[str, byte
     """Put new contract files beside the graph until their commit is visible."""
     for name, content in sorted(files.items()):
         kernel.objects.put(layout.staging(operation, name), content)
+
+
+def stage_adopted(kernel: Kernel, operation: OperationId, rows: pa.Table | None) -> None:
+    """Keep the commits that a merge brings along: their branch may be gone when it is finished."""
+    if rows is not None:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, rows.schema) as writer:
+            writer.write_table(rows)
+        name = layout.staging(operation, layout.ADOPTED_COMMITS)
+        kernel.objects.put(name, sink.getvalue().to_pybytes())
+
+
+def find_adopted(kernel: Kernel, operation: OperationId) -> pa.Table | None:
+    """Return the commits that an unfinished merge brings along, if it kept any."""
+    data = kernel.objects.find(layout.staging(operation, layout.ADOPTED_COMMITS))
+    return None if data is None else pa.ipc.open_file(pa.py_buffer(data)).read_all()
+
+
+def drop_adopted(kernel: Kernel, sidecar: Sidecar) -> None:
+    """Remove them once the merge is settled."""
+    if sidecar.adopted_from is not None:
+        kernel.objects.delete_prefix(layout.staging(sidecar.operation_id))
 
 
 def promote_files(kernel: Kernel, operation: OperationId, names: Iterable[str]) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 from ulid import ULID
 
 from omnigraph.base.failpoints import failpoint, register
@@ -29,13 +30,15 @@ from omnigraph.storage.projections import adopted_rows
 from omnigraph.storage.publish import (
     OPERATION_MARK,
     branch_tag,
+    drop_adopted,
+    find_adopted,
     promote_files,
     swap_head,
     sync_versions,
 )
 from omnigraph.storage.records import RECOVERY_ACTOR, Changes, Commit, Kind, TableVersion
 from omnigraph.storage.sidecar import Sidecar, delete_sidecar, list_sidecars
-from omnigraph.storage.snapshot import Heads
+from omnigraph.storage.snapshot import BranchNotFoundError, Heads
 from omnigraph.storage.tables.commit import restore, transaction_facts
 from omnigraph.storage.tables.failures import DamagedError
 from omnigraph.storage.tables.fork import list_branches
@@ -255,8 +258,7 @@ def _roll_forward(
         logical_id=intended.logical_id,
     )
     steps = [(intended, changes), (follow_up, Changes())]
-    adopted = sidecar.adopted_from
-    _publish_steps(kernel, heads, head, steps, adopted)
+    _publish_steps(kernel, heads, head, steps, _adopted(kernel, heads, head, sidecar))
     return _settle(kernel, sidecar, head, "RolledForward", published=True)
 
 
@@ -298,6 +300,7 @@ def _settle(
         else:
             kernel.objects.delete_prefix(layout.staging(sidecar.operation_id))
     delete_sidecar(kernel.objects, sidecar)
+    drop_adopted(kernel, sidecar)
     kernel.counters.add("recoveries")
     log.info("recovered %s on '%s': %s", sidecar.operation_id, sidecar.branch, outcome)
     return Recovered(sidecar.operation_id, sidecar.branch, outcome)
@@ -339,11 +342,8 @@ def _publish_steps(
     heads: Heads,
     head: Head,
     steps: list[tuple[Commit, Changes]],
-    adopted_from: BranchName | None,
+    adopted: pa.Table | None,
 ) -> Head:
-    adopted = None
-    if adopted_from is not None:
-        adopted = adopted_rows(heads, head, adopted_from)
     staged, state = stage_publish(kernel, head, steps, adopted)
     harden(kernel.objects, staged.files)
     failpoint(BEFORE_PUBLISH)
@@ -351,6 +351,20 @@ def _publish_steps(
     sync_versions(kernel, [after.handle])
     heads.remember(after)
     return after
+
+
+def _adopted(kernel: Kernel, heads: Heads, head: Head, sidecar: Sidecar) -> pa.Table | None:
+    """Return the commits that an interrupted merge brings along."""
+    if sidecar.adopted_from is None:
+        return None
+    kept = find_adopted(kernel, sidecar.operation_id)
+    if kept is not None:
+        return kept
+    try:  # a sidecar from before they were kept
+        return adopted_rows(heads, head, sidecar.adopted_from)
+    except BranchNotFoundError:
+        log.warning("the history of '%s' is gone; its merge is kept", sidecar.adopted_from)
+        return None
 
 
 def _place(head: Head, commit: Commit, changes: Changes) -> Commit:
