@@ -223,7 +223,7 @@ def iter_exprs(ir: ReadIr) -> Iterator[Expr]:
             case Expand():
                 yield from _operands((*op.dst_filters, *op.edge_filters))
             case Filter():
-                yield from _operands((op.predicate,))
+                yield from operands(op.predicate)
             case AntiJoin():
                 pass
     if ir.ranking is not None:
@@ -234,12 +234,17 @@ def iter_exprs(ir: ReadIr) -> Iterator[Expr]:
 
 def _operands(predicates: Iterable[Predicate]) -> Iterator[Expr]:
     for predicate in predicates:
-        match predicate:
-            case Compare():
-                yield predicate.left
-                yield predicate.right
-            case IsNull():
-                yield predicate.operand
+        yield from operands(predicate)
+
+
+def operands(predicate: Predicate) -> Iterator[Expr]:
+    """Yield the expressions a predicate compares."""
+    match predicate:
+        case Compare():
+            yield predicate.left
+            yield predicate.right
+        case IsNull():
+            yield predicate.operand
 
 
 def _require(holds: bool, rule: str) -> None:
@@ -300,5 +305,6 @@ __all__ = [
     "expr_vars",
     "iter_exprs",
     "iter_ops",
+    "operands",
     "predicate_vars",
 ]

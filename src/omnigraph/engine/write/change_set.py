@@ -43,6 +43,8 @@ class ChangeSet:
     """All tables that one commit changes."""
 
     tables: Mapping[str, TableChange] = field(default_factory=dict)
+    cascaded_at: str | None = None
+    """The commit at which every edge of the deleted nodes was found and deleted with them."""
 
     @property
     def is_empty(self) -> bool:
@@ -108,8 +110,8 @@ class Draft:
         """Return the ids deleted so far."""
         return self._deleted.get(key)
 
-    def change_set(self) -> ChangeSet:
-        """Return everything collected."""
+    def change_set(self, cascaded_at: str) -> ChangeSet:
+        """Return everything collected; edges were looked up at the given commit."""
         keys = sorted({*self._rows, *self._deleted})
         return ChangeSet(
             {
@@ -120,7 +122,8 @@ class Draft:
                     key not in self._keyed,
                 )
                 for key in keys
-            }
+            },
+            cascaded_at,
         )
 
 

@@ -33,7 +33,7 @@ def fill_vectors(changes: ChangeSet, catalog: Catalog, embedder: Embedder | None
         for embed in node.embeds.values():
             rows = _filled(node, embed, rows, embedder)
         tables[node.table_key] = replace(tables[node.table_key], upserts=rows)
-    return ChangeSet(tables)
+    return replace(changes, tables=tables)
 
 
 def _filled(node: NodeType, embed: Embed, rows: pa.Table, embedder: Embedder) -> pa.Table:

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.compiler.ir.ops import ROW
-from omnigraph.compiler.query.typed import Predicate
+from omnigraph.compiler.ir.ops import ROW, operands
+from omnigraph.compiler.query.typed import Predicate, Prop
 from omnigraph.engine.image.arrays import one_array
 from omnigraph.engine.image.table import TableImage, fresh_image
 from omnigraph.engine.read.context import Budget, ReadContext
@@ -36,14 +36,24 @@ class RowFinder:
 
     def matching(self, key: str, where: Sequence[Predicate]) -> pa.Table:
         """Return whole rows that satisfy every predicate, committed ones first."""
+        return self._matching(key, where, None)
+
+    def matching_ids(self, key: str, where: Sequence[Predicate]) -> pa.Array:
+        """Return the ids of those rows; other columns are read only as far as predicates ask."""
+        names = {expr.name for one in where for expr in operands(one) if isinstance(expr, Prop)}
+        return one_array(self._matching(key, where, sorted({ID, *names}))[ID])
+
+    def _matching(
+        self, key: str, where: Sequence[Predicate], columns: Sequence[str] | None
+    ) -> pa.Table:
         narrowed = pushdown(where, lambda expr: value_of(expr, self._params))
-        committed = self._snapshot.open(key).scan(where=narrowed)
+        committed = self._snapshot.open(key).scan(columns, where=narrowed)
         committed = self._unshadowed(key, committed)
         own = self._draft.rows(key)
-        rows = (
-            committed if own is None else pa.concat_tables([committed, own.cast(committed.schema)])
-        )
-        return self._exactly(rows, where)
+        if own is not None:
+            own = own.select(committed.column_names).cast(committed.schema)
+            committed = pa.concat_tables([committed, own])
+        return self._exactly(committed, where)
 
     def _unshadowed(self, key: str, rows: pa.Table) -> pa.Table:
         for gone in (self._draft.rows(key), self._draft.deleted(key)):

@@ -64,7 +64,7 @@ def run_mutation(
             case _:
                 assert_never(statement)
     run.violations.raise_if_any()
-    return Mutated(run.draft.change_set(), run.nodes, run.edges)
+    return Mutated(run.draft.change_set(snapshot.commit_id), run.nodes, run.edges)
 
 
 class _Run:
@@ -137,14 +137,14 @@ class _Run:
     def delete(self, statement: Delete) -> None:
         """Delete every row the predicates mean; nodes take their edges along."""
         kind = self._kind(statement.type_name, statement.is_edge)
-        rows = self._finder.matching(kind.table_key, statement.where)
-        gone = self.draft.delete(kind.table_key, one_array(rows[ID]))
+        ids = self._finder.matching_ids(kind.table_key, statement.where)
+        gone = self.draft.delete(kind.table_key, ids)
         if isinstance(kind, EdgeType):
             self.edges += gone
             return
         self.nodes += gone
         if gone:
-            self.edges += self._cascade(kind, one_array(rows[ID]))
+            self.edges += self._cascade(kind, ids)
 
     def _cascade(self, kind: NodeType, ids: pa.Array) -> int:
         """Delete the edges at either end of deleted nodes; return how many."""

@@ -343,12 +343,13 @@ def _touched_sources(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> 
 
 def _left_dangling(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> Iterator[Broken]:
     """An edge that stays must not lose an end to a deleted node."""
+    cascaded = changes.cascaded_at == snapshot.commit_id
     for end, node in (("src", edge.from_type), ("dst", edge.to_type)):
         change = changes.tables.get(f"node:{node}")
         if change is not None and change.replaces:
             yield from _left_by_replacement(edge, end, node, changes, snapshot)
             continue
-        if change is None or change.deletes is None or not len(change.deletes):
+        if cascaded or change is None or change.deletes is None or not len(change.deletes):
             continue
         reader = snapshot.open(edge.table_key)
         for part in _chunks(change.deletes):
