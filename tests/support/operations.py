@@ -295,6 +295,10 @@ def _with_garbage(root: Path) -> None:
         store.branches.delete("side")
         for number in range(4):
             write(store, {A: {"a1": number}})
+        session = store.begin()
+        session.drop_table(E)
+        session.commit()
+        store.branches.delete("past")  # nobody reads the dropped table any more
         store.optimize()
 
 

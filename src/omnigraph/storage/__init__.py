@@ -5,6 +5,7 @@ Knows nothing of nodes, edges or queries. In control-flow order, from the top:
 - `store`: `GraphStore`, what the engine uses.
 - `upgrade`, `relocation`, `verify`, `usage`: what an open checks, and what an operator asks.
 - `maintain`, `cleanup`: fewer pieces of the same rows; what nobody needs goes.
+- `orphans`, `needed`: what no graph knows any more, and what must stay.
 - `create`: making a graph; `write`, `load`, `window`: write sessions, long loads, how they commit.
 - `recovery`, `evidence`: healing what an interrupted writer left, and what proves it.
 - `publish`: the commit protocol.

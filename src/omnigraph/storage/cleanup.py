@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from omnigraph.base.failpoints import failpoint, register
 from omnigraph.base.ids import BranchName, TableKey
@@ -20,14 +20,21 @@ from omnigraph.storage.branches import branch_refs, live_branches
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks import REFS_LOCK, branch_lock_name
 from omnigraph.storage.manifest import Head
-from omnigraph.storage.pins import being_loaded, drop_expired_pins, live_pins
+from omnigraph.storage.needed import (
+    CleanupStats,
+    Lineage,
+    Needed,
+    cutoff_us,
+    live_locations,
+    needed_versions,
+)
+from omnigraph.storage.orphans import collect_datasets, collect_files, drop_old_staging
+from omnigraph.storage.pins import drop_expired_pins
 from omnigraph.storage.projections import PROJECTIONS
-from omnigraph.storage.sidecar import list_sidecars
 from omnigraph.storage.snapshot import Heads
-from omnigraph.storage.tables.compact import referenced_files, remove_versions
+from omnigraph.storage.tables.compact import remove_versions
 from omnigraph.storage.tables.failures import DamagedError
 from omnigraph.storage.tables.fork import (
-    BranchRef,
     delete_branch,
     list_branches,
     retire_fork,
@@ -37,6 +44,14 @@ from omnigraph.storage.tables.fork import (
 from omnigraph.storage.tables.versions import kept_from, note_kept_from
 
 log = logging.getLogger(__name__)
+__all__ = [
+    "CleanupPolicy",
+    "CleanupStats",
+    "clean_manifest",
+    "clean_projections",
+    "clean_table_versions",
+    "cleanup",
+]
 
 BETWEEN_TABLES = register("cleanup.between_tables", "one table is cleaned, the next is not")
 AFTER_NOTE = register(
@@ -45,7 +60,6 @@ AFTER_NOTE = register(
 BEFORE_FORKS = register("cleanup.before_forks", "versions are cleaned; dead forks remain")
 
 _STEP_VERSIONS = 256
-Lineage = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,33 +68,6 @@ class CleanupPolicy:
 
     keep_versions: int | None = None
     older_than_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CleanupStats:
-    """What cleanup removed, or would remove, of one lineage of one dataset."""
-
-    location: str
-    branch: str | None
-    versions_removed: int
-    bytes_removed: int
-    what: str = "versions"
-
-
-@dataclass(slots=True)
-class _Needed:
-    """Versions that must stay, per lineage, and forks that must stay whole."""
-
-    versions: dict[Lineage, set[int]] = field(default_factory=dict)
-    floors: dict[Lineage, int] = field(default_factory=dict)
-    """Every version from here on stays, for writes that are under way."""
-
-    def keep(self, location: str, branch: str | None, version: int) -> None:
-        self.versions.setdefault((location, branch), set()).add(version)
-
-    def keep_from(self, location: str, branch: str | None, version: int) -> None:
-        known = self.floors.get((location, branch), version)
-        self.floors[location, branch] = min(known, version)
 
 
 def cleanup(
@@ -99,20 +86,21 @@ def cleanup(
     with kernel.locks.hold(REFS_LOCK, "cleanup"):
         if not dry_run:
             drop_expired_pins(kernel.objects, kernel.clock)
-        for location in sorted(_locations(kernel, heads)):
+        for location in sorted(live_locations(kernel, heads)):
             if not dry_run:
                 _heal_refs(kernel, heads, location)
             refs = list_branches(kernel.objects, location)
-            needed = _needed(kernel, heads, {location: refs})
+            needed = needed_versions(kernel, heads, {location: refs})
             for branch in (None, *sorted(refs)):
                 done += _clean_lineage(kernel, (location, branch), needed, policy, dry_run=dry_run)
-            done += _collect_orphans(kernel, location, refs, dry_run=dry_run)
+            done += collect_files(kernel, location, refs, dry_run=dry_run)
             failpoint(BETWEEN_TABLES)
         failpoint(BEFORE_FORKS)
         done += _reclaim_forks(kernel, heads, dry_run=dry_run)
+        done += collect_datasets(kernel, heads, policy.older_than_s or 0.0, dry_run=dry_run)
         if not dry_run:
             _drop_unused_origins(kernel)
-            _drop_old_staging(kernel)
+            drop_old_staging(kernel)
     return [stats for stats in done if stats.versions_removed or stats.bytes_removed]
 
 
@@ -142,7 +130,7 @@ def clean_manifest(kernel: Kernel, heads: Heads, branch: BranchName) -> int:
         if lock is None:
             return 0
         lineage = (layout.MANIFEST, layout.lance_branch(branch))
-        needed = _Needed()
+        needed = Needed()
         for ref in branch_refs(kernel).values():
             needed.keep(layout.MANIFEST, ref.parent, ref.parent_version)
         policy = CleanupPolicy(kernel.options.retention.manifest_versions, older_than_s=0)
@@ -168,7 +156,7 @@ def _enough_is_due(kernel: Kernel, head: Head) -> bool:
         return first > head.manifest_version  # a torn note; it is written anew
     successor = kernel.objects.info(layout.version_file(*lineage, first + batch + 1))
     # On a branch versions start where it was made; the first ones are those of its parent.
-    return successor is None or successor.modified_us <= _cutoff_us(kernel, retention.floor_s)
+    return successor is None or successor.modified_us <= cutoff_us(kernel, retention.floor_s)
 
 
 def _unbroken(kernel: Kernel, lineage: Lineage, due: Iterable[int]) -> int:
@@ -180,18 +168,12 @@ def _unbroken(kernel: Kernel, lineage: Lineage, due: Iterable[int]) -> int:
     return left[start]
 
 
-def _cutoff_us(kernel: Kernel, age_s: float) -> int:
-    return kernel.clock.now_us() - int(age_s * 1e6)
-
-
 def clean_projections(kernel: Kernel) -> int:
     """Remove old versions of the projections; return how many."""
     policy = CleanupPolicy(keep_versions=kernel.options.retention.newest_versions)
     removed = 0
     for projection in PROJECTIONS:
-        stats = _clean_lineage(
-            kernel, (projection.location, None), _Needed(), policy, dry_run=False
-        )
+        stats = _clean_lineage(kernel, (projection.location, None), Needed(), policy, dry_run=False)
         removed += sum(part.versions_removed for part in stats)
     return removed
 
@@ -210,43 +192,13 @@ def clean_table_versions(
         if table is None or layout.fork_owner(table.branch) != branch:
             return []
         refs = list_branches(kernel.objects, table.location)
-        needed = _needed(kernel, heads, {table.location: refs})
+        needed = needed_versions(kernel, heads, {table.location: refs})
         policy = CleanupPolicy(retention.keep_versions, retention.keep_s)
         return _clean_lineage(kernel, (table.location, table.branch), needed, policy, dry_run=False)
 
 
-def _locations(kernel: Kernel, heads: Heads) -> set[str]:
-    """Return the datasets of all tables any live branch has."""
-    return {
-        table.location
-        for branch in live_branches(kernel)
-        for table in heads.current(branch).tables.values()
-    }
-
-
-def _needed(kernel: Kernel, heads: Heads, forks: dict[str, dict[str, BranchRef]]) -> _Needed:
-    """Return what must stay: read freshly, under the refs lock; any failure stops cleanup."""
-    needed = _Needed()
-    for branch in live_branches(kernel):
-        for table in heads.current(branch).tables.values():
-            needed.keep(table.location, table.branch, table.version)
-    pins = live_pins(kernel.objects, kernel.clock)
-    for pin in pins:
-        for version, branch_name, _, location in pin.tables.values():
-            needed.keep(location, branch_name, version)
-    for (location, branch_name), version in being_loaded(pins).items():
-        needed.keep_from(location, branch_name, version)
-    for sidecar in list_sidecars(kernel.objects):
-        for moving in sidecar.tables:
-            needed.keep_from(moving.location, moving.table_branch, moving.expected_version)
-    for location, refs in forks.items():
-        for ref in refs.values():
-            needed.keep(location, ref.parent, ref.parent_version)
-    return needed
-
-
 def _clean_lineage(
-    kernel: Kernel, lineage: Lineage, needed: _Needed, policy: CleanupPolicy, *, dry_run: bool
+    kernel: Kernel, lineage: Lineage, needed: Needed, policy: CleanupPolicy, *, dry_run: bool
 ) -> list[CleanupStats]:
     location, branch = lineage
     due, size = _due_versions(kernel, lineage, needed, policy)
@@ -261,7 +213,7 @@ def _clean_lineage(
 
 
 def _due_versions(
-    kernel: Kernel, lineage: Lineage, needed: _Needed, policy: CleanupPolicy
+    kernel: Kernel, lineage: Lineage, needed: Needed, policy: CleanupPolicy
 ) -> tuple[list[int], int]:
     """Return the versions that may go, oldest first, and the size of their manifests.
 
@@ -278,7 +230,7 @@ def _due_versions(
     retention = kernel.options.retention
     keep = max(policy.keep_versions or 0, retention.newest_versions)
     age_s = max(policy.older_than_s or 0.0, retention.floor_s)
-    cutoff_us = _cutoff_us(kernel, age_s)
+    cutoff = cutoff_us(kernel, age_s)
     held = needed.versions.get(lineage, set())
     from_here = needed.floors.get(lineage)
     due = [
@@ -286,70 +238,23 @@ def _due_versions(
         for version, successor in itertools.pairwise(versions)
         if version not in held
         and (from_here is None or version < from_here)
-        and files[successor].modified_us <= cutoff_us
+        and files[successor].modified_us <= cutoff
     ]
     due = [version for version in due if version <= versions[-1] - keep]
     return due, sum(files[version].size for version in due)
 
 
-def _collect_orphans(
-    kernel: Kernel, location: str, refs: Iterable[str], *, dry_run: bool
-) -> list[CleanupStats]:
-    """Remove data files that no version uses and that are too old to belong to a write."""
-    cutoff_us = _cutoff_us(kernel, kernel.options.retention.orphan_age_s)
-    loading = being_loaded(live_pins(kernel.objects, kernel.clock))
-    done = []
-    for branch in (None, *sorted(refs)):
-        if (location, branch) in loading:
-            continue  # its tasks write files that nothing names yet
-        home = layout.lineage(location, branch)
-        old = [
-            info
-            for folder in (layout.DATA_DIR, layout.DELETIONS_DIR)
-            for info in kernel.objects.list(f"{home}/{folder}")
-            if info.modified_us <= cutoff_us
-        ]
-        if not old:
-            continue
-        used = _used_anywhere(kernel, location, [None, *refs])
-        lost = [info for info in old if _owner(info.name.removeprefix(f"{home}/")) not in used]
-        if lost:
-            if not dry_run:
-                kernel.objects.delete(*(info.name for info in lost))
-            size = sum(info.size for info in lost)
-            done.append(CleanupStats(location, branch, 0, size, "orphans"))
-    return done
-
-
-def _owner(name: str) -> str:
-    """Return the data file a file belongs to: large blobs lie in a folder named after theirs."""
-    parts = name.split("/")
-    return name if len(parts) == 2 else f"{parts[0]}/{parts[1]}.lance"
-
-
-def _used_anywhere(kernel: Kernel, location: str, branches: Iterable[str | None]) -> set[str]:
-    """Return every file that some version of some lineage uses; names are unique."""
-    used: set[str] = set()
-    for branch in branches:
-        folder = f"{layout.lineage(location, branch)}/{layout.VERSIONS_DIR}"
-        for info in kernel.objects.list(folder):
-            version = layout.version_of_file(info.name)
-            if version is not None:
-                used |= referenced_files(kernel.tables, location, branch, version)
-    return used
-
-
 def _reclaim_forks(kernel: Kernel, heads: Heads, *, dry_run: bool) -> list[CleanupStats]:
     """Remove forks that no branch, pin, sidecar or other fork rests on, past the floor."""
-    cutoff_us = _cutoff_us(kernel, kernel.options.retention.floor_s)
+    cutoff = cutoff_us(kernel, kernel.options.retention.floor_s)
     done = []
-    for location in sorted(_locations(kernel, heads)):
+    for location in sorted(live_locations(kernel, heads)):
         refs = list_branches(kernel.objects, location)
         # Children first: a fork whose only user goes away can go in the same pass.
         for name in sorted(_fork_names(kernel, location) | set(refs), key=len, reverse=True):
             files = kernel.objects.list(f"{layout.lineage(location, name)}")
             own = [info for info in files if _is_own_file(info.name, location, name)]
-            if not own or max(info.modified_us for info in own) > cutoff_us:
+            if not own or max(info.modified_us for info in own) > cutoff:
                 continue
             with kernel.locks.try_hold(
                 branch_lock_name(layout.fork_owner(name)), "cleanup"
@@ -380,7 +285,7 @@ def _is_own_file(name: str, location: str, branch: str) -> bool:
 
 
 def _fork_in_use(kernel: Kernel, heads: Heads, location: str, name: str) -> bool:
-    needed = _needed(kernel, heads, {location: list_branches(kernel.objects, location)})
+    needed = needed_versions(kernel, heads, {location: list_branches(kernel.objects, location)})
     return (location, name) in needed.versions or (location, name) in needed.floors
 
 
@@ -391,14 +296,3 @@ def _drop_unused_origins(kernel: Kernel) -> None:
     for name in sorted(refs):
         if layout.is_origin(name) and name not in parents:
             delete_branch(kernel.tables, layout.MANIFEST, name)
-
-
-def _drop_old_staging(kernel: Kernel) -> None:
-    """Remove staged files whose operation is neither pending nor young."""
-    pending: set[str | None] = {part.operation_id for part in list_sidecars(kernel.objects)}
-    pending |= {pin.load for pin in live_pins(kernel.objects, kernel.clock)}
-    cutoff_us = _cutoff_us(kernel, kernel.options.retention.orphan_age_s)
-    for info in kernel.objects.list(layout.STAGING_DIR):
-        operation = info.name.split("/")[1]
-        if operation not in pending and info.modified_us <= cutoff_us:
-            kernel.objects.delete(info.name)

@@ -61,6 +61,30 @@ def tables_at(head: Head, sequence: int) -> dict[TableKey, TableVersion]:
     }
 
 
+def dropped_locations(head: Head) -> dict[str, int]:
+    """Return the datasets that this branch had and has no more, and when it dropped each."""
+    ended: dict[str, int] = {}
+    current: dict[str, str] = {}
+    events = [
+        (stated["sequence"], row["object_type"] != TOMBSTONE, row["table_key"], stated)
+        for row in read_history(head.handle).to_pylist()
+        if row["object_type"] in (TABLE_VERSION, TOMBSTONE)
+        and (stated := orjson.loads(row["metadata"]))
+    ]
+    for sequence, lives, key, stated in sorted(events, key=lambda event: event[:3]):
+        if lives:
+            current[key] = stated["location"]
+        elif key in current:
+            ended[current.pop(key)] = sequence
+    kept = {table.location for table in head.tables.values()}
+    times = {commit.sequence: commit.created_at_us for commit in read_commits(head.handle)}
+    return {
+        location: times.get(sequence, 0)
+        for location, sequence in ended.items()
+        if location not in kept
+    }
+
+
 def _table_of(row: dict[str, Any], stated: dict[str, Any]) -> TableVersion | None:
     if row["object_type"] == TOMBSTONE:
         return None

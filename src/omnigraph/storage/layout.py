@@ -103,11 +103,11 @@ def branch_intent(branch: str) -> str:
     return f"{BRANCH_INTENTS}/{quote(branch, safe='')}.json"
 
 
-def retired_marker(location: str, branch: str) -> str:
-    """Return the object that says: this fork name was used and its files are gone.
+def retired_marker(location: str, branch: str | None) -> str:
+    """Return the object that says: this fork or dataset was used and its files are gone.
 
-    A fork name is never used twice on one dataset, so `(location, branch, version)` names
-    the same rows for ever, in caches and in history.
+    A location is never used twice, nor a fork name on one dataset, so `(location, branch,
+    version)` names the same rows for ever, in caches and in history.
     """
     return f"{lineage(location, branch)}/{_RETIRED}"
 

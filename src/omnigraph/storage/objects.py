@@ -56,6 +56,7 @@ class Backend(Protocol):
     def create(self, name: str, data: bytes, *, sync: bool) -> bool: ...  # noqa: D102
     def head(self, name: str) -> ObjectInfo | None: ...  # noqa: D102
     def find_all(self, prefix: str) -> list[ObjectInfo]: ...  # noqa: D102
+    def folders(self, prefix: str) -> list[str]: ...  # noqa: D102
     def delete(self, names: list[str]) -> None: ...  # noqa: D102
     def delete_prefix(self, prefix: str) -> None: ...  # noqa: D102
     def rename(self, old: str, new: str) -> None: ...  # noqa: D102
@@ -153,6 +154,11 @@ class Objects:
             return [ask() for ask in asks]
         with ThreadPoolExecutor(len(asks), "omnigraph-ask") as pool:
             return [future.result() for future in [pool.submit(ask) for ask in asks]]
+
+    def folders(self, prefix: str) -> list[str]:
+        """Return the names of what lies directly below a prefix and has objects below itself."""
+        with naming("list", prefix):
+            return sorted(self._backend.folders(prefix))
 
     def list(self, prefix: str) -> list[ObjectInfo]:
         """Return every object below a prefix, sorted by name; unfinished writes are hidden."""
@@ -293,6 +299,13 @@ class _LocalBackend:
                         found.append(_stat_info(name, entry.stat()))
         return found
 
+    def folders(self, prefix: str) -> list[str]:
+        try:
+            entries = list(os.scandir(self._root / prefix))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return [f"{prefix}/{entry.name}" for entry in entries if entry.is_dir()]
+
     def delete(self, names: list[str]) -> None:
         for name in names:
             (self._root / name).unlink(missing_ok=True)
@@ -381,6 +394,10 @@ class _S3Backend:
             for batch in obstore.list(self._store, prefix, chunk_size=1000)
             for meta in batch
         ]
+
+    def folders(self, prefix: str) -> list[str]:
+        self._counters.add("requests")
+        return list(obstore.list_with_delimiter(self._store, prefix)["common_prefixes"])
 
     def delete(self, names: list[str]) -> None:
         if names:

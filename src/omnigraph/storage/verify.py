@@ -19,6 +19,7 @@ from omnigraph.storage.branches import live_branches
 from omnigraph.storage.history import tables_at
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.manifest import HEAD, Head, head_row, read_commits, read_rows
+from omnigraph.storage.orphans import unreferenced_datasets
 from omnigraph.storage.projections import projected_ids
 from omnigraph.storage.publish import digest
 from omnigraph.storage.records import TableVersion
@@ -38,6 +39,7 @@ FindingKind = Literal[
     "broken_line",
     "projection_lags",
     "unreferenced_fork",
+    "unreferenced_dataset",
     "torn_ref",
     "pending_sidecar",
     "unreadable_sidecar",
@@ -71,6 +73,7 @@ def verify(kernel: Kernel, heads: Heads) -> list[Finding]:
         found += _check_tables(kernel, heads, head)
     found += _check_projection(kernel, readable)
     found += _check_forks(kernel, readable)
+    found += _check_datasets(kernel, heads)
     found += _check_sidecars(kernel)
     found += _check_files(kernel, readable)
     return found
@@ -168,6 +171,16 @@ def _check_forks(kernel: Kernel, heads: list[Head]) -> Iterator[Finding]:
                 yield Finding(
                     "unreferenced_fork", f"{location} '{name}'", "cleanup will remove it", True
                 )
+
+
+def _check_datasets(kernel: Kernel, heads: Heads) -> Iterator[Finding]:
+    try:
+        unused = unreferenced_datasets(kernel, heads)
+    except _READ_ERRORS:
+        return  # what cannot be read is told of elsewhere
+    for location in unused:
+        detail = "of a dropped or never published table; cleanup removes it when it is old"
+        yield Finding("unreferenced_dataset", location, detail, True)
 
 
 def _check_sidecars(kernel: Kernel) -> Iterator[Finding]:

@@ -425,7 +425,8 @@ def _create(plan: Plan, head: Head, spec: TableSpec) -> Handle:
     kernel = plan.kernel
     location = layout.table_location(spec.key)
     taken = {table.location for table in head.tables.values()}
-    if location in taken or kernel.objects.list(f"{location}/{layout.VERSIONS_DIR}"):
+    used_up = kernel.objects.exists(layout.retired_marker(location, None))
+    if location in taken or used_up or kernel.objects.list(f"{location}/{layout.VERSIONS_DIR}"):
         location = f"{location}.{kernel.ulids.next(kernel.clock.now_us()).lower()}"
     handle = kernel.tables.create(location, spec.schema.empty_table())
     sync_versions(kernel, [handle])
