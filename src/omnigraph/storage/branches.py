@@ -35,6 +35,7 @@ from omnigraph.storage.tables.compact import fragment_rows
 from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError
 from omnigraph.storage.tables.fork import (
     BranchRef,
+    branch_names,
     create_fork,
     delete_branch,
     find_branch,
@@ -144,16 +145,15 @@ def create_branch(kernel: Kernel, heads: Heads, name: BranchName, source: Branch
         ConflictError: it is a path prefix of a live name, or the other way round.
     """
     with kernel.locks.hold(REFS_LOCK, f"create branch {name}"):
-        _require_new(name, branch_refs(kernel))
+        _require_new(kernel, name)
         head = heads.current(source)
         if has_files(kernel.objects, layout.MANIFEST, name):
             delete_branch(kernel.tables, layout.MANIFEST, name)  # left by a crash, without a ref
         with _announced(kernel, name):
-            create_fork(kernel.tables, head.handle, name)
+            forked = create_fork(head.handle, name)
             failpoint(AFTER_CREATE)
             kernel.objects.sync_named(fork_files(layout.MANIFEST, name, head.manifest_version))
-    heads.forget(name)
-    return heads.current(name)
+        return heads.inherit(head, name, forked)
 
 
 def create_branch_at(
@@ -168,7 +168,7 @@ def create_branch_at(
         SnapshotExpiredError: files of that commit were cleaned.
     """
     with kernel.locks.hold(REFS_LOCK, f"create branch {name}"):
-        _require_new(name, branch_refs(kernel))
+        _require_new(kernel, name)
         head = heads.current(source)
         tables = tables_at(head, commit.sequence)
         _require_readable(kernel, name, tables)
@@ -176,7 +176,7 @@ def create_branch_at(
             delete_branch(kernel.tables, layout.MANIFEST, name)
         past = _past(kernel, head, commit, tables)
         with _announced(kernel, name):
-            create_fork(kernel.tables, past, name)
+            create_fork(past, name)
             failpoint(AFTER_CREATE)
             kernel.objects.sync_named(fork_files(layout.MANIFEST, name, past.version))
     heads.forget(name)
@@ -189,7 +189,7 @@ def _past(
     """Return the manifest of a hidden branch that states what an old commit stated."""
     origin = BranchName(layout.origin_branch(kernel.ulids.next(kernel.clock.now_us())))
     with _announced(kernel, origin):
-        hidden = create_fork(kernel.tables, head.handle, origin)
+        hidden = create_fork(head.handle, origin)
         files = fork_files(layout.MANIFEST, origin, hidden.version)
         failpoint(AFTER_ORIGIN)
         rows = rows_until(head, commit, tables)
@@ -255,7 +255,8 @@ def _drop_manifest(kernel: Kernel, name: BranchName) -> None:
         log.warning("branch '%s' is deleted; its files remain: %s", name, error)
 
 
-def _require_new(name: BranchName, refs: Mapping[str, BranchRef]) -> None:
+def _require_new(kernel: Kernel, name: BranchName) -> None:
+    refs = branch_names(kernel.objects, layout.MANIFEST)
     if name == layout.MAIN:
         raise AlreadyExistsError("cannot create branch 'main'", hint="every graph has it")
     if name in refs:

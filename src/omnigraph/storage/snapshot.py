@@ -174,6 +174,12 @@ class Heads:
         with self._lock:
             self._known[head.branch] = known
 
+    def inherit(self, head: Head, branch: BranchName, handle: Handle) -> Head:
+        """Take over the head of a branch that was just made from another: the same rows."""
+        made = replace(head, branch=branch, handle=handle, incarnation=self._incarnation(branch))
+        self.remember(made)
+        return made
+
     def forget(self, branch: BranchName) -> None:
         """Drop what is known of a branch."""
         with self._lock:

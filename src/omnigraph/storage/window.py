@@ -413,7 +413,7 @@ def fork_table(kernel: Kernel, branch: BranchName, entry: TableVersion) -> Handl
         fresh = kernel.ulids.next(kernel.clock.now_us())
         name = layout.fork_name(branch, fresh)
     base = kernel.tables.open(entry.location, entry.branch, entry.version)
-    forked = create_fork(kernel.tables, base, name)
+    forked = create_fork(base, name)
     failpoint(BEFORE_FORK_SYNC)
     kernel.objects.sync_named(fork_files(entry.location, name, forked.version))
     failpoint(AFTER_FORK)

@@ -36,11 +36,11 @@ class BranchRef:
     tag: str
 
 
-def create_fork(tables: Tables, base: Handle, name: str) -> Handle:
+def create_fork(base: Handle, name: str) -> Handle:
     """Create a branch of a dataset at the version of `base`; no row is copied."""
     with lance_errors(f"branching {base} as '{name}'"):
-        base.dataset.create_branch(name, (base.branch, base.version))
-    return tables.reopen(base.location, name, base.version)
+        dataset = base.dataset.create_branch(name, (base.branch, base.version))
+    return Handle(base.location, name, base.version, dataset)
 
 
 def fork_files(location: str, name: str, version: int) -> list[str]:
@@ -57,6 +57,15 @@ def list_branches(objects: Objects, location: str) -> dict[str, BranchRef]:
             if ref is not None:
                 refs[ref.name] = ref
     return refs
+
+
+def branch_names(objects: Objects, location: str) -> list[str]:
+    """Return the names of a dataset's branches, from one listing."""
+    return [
+        layout.branch_of_ref(info.name)
+        for info in objects.list(f"{location}/{layout.REFS_DIR}")
+        if info.name.endswith(".json")
+    ]
 
 
 def find_branch(objects: Objects, location: str, name: str) -> BranchRef | None:
