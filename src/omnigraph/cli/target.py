@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.base.uri import parse_uri
 from omnigraph.cli.output import UsageError, warn
-from omnigraph.config.environment import process_environment, wants_color
+from omnigraph.config.environment import process_environment, spark_master, wants_color
 from omnigraph.config.load import load_settings
 from omnigraph.config.settings import DEFAULT_BRANCH, Settings
 from omnigraph.errors import BadRequestError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import typer
 
     from omnigraph.graph import Graph, GraphOptions
+    from omnigraph.pipeline.model import PipelineOptions
 
 _REMOTE = ("http://", "https://")
 
@@ -60,8 +61,28 @@ class Place:
         settings = self.settings
         chosen = embedder_options(settings.embedding, settings.environment)
         return GraphOptions(
-            storage=settings.storage_options(self.uri), embedder=embedder_of(chosen)
+            storage=settings.storage_options(self.uri),
+            pipeline=pipeline_options(settings),
+            embedder=embedder_of(chosen),
         )
+
+
+def pipeline_options(settings: Settings) -> PipelineOptions:
+    """Return how loads run here."""
+    from omnigraph.pipeline.model import PipelineOptions, SparkSettings
+
+    found, spark = settings.pipeline, settings.pipeline.spark
+    master = spark_master(settings.environment) or spark.master
+    memory = spark.memory or SparkSettings().memory
+    return PipelineOptions(
+        engine=found.engine,
+        spark_above_bytes=found.spark_above_mib << 20,
+        max_errors=found.max_errors,
+        staging=found.staging,
+        spark=None if master is None else SparkSettings(master, memory, spark.conf),
+        spark_memory=memory,
+        spark_conf=spark.conf,
+    )
 
 
 def require_local(uri: str, operation: str) -> None:

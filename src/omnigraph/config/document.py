@@ -193,6 +193,11 @@ class Section:
         below = self.section(key)
         return {name: below._value(name, node) for name, (_, node) in below._values.items()}
 
+    def all_texts(self, key: str) -> dict[str, str]:
+        """Return a mapping of names to scalars as they are written."""
+        below = self.section(key)
+        return {name: below._scalar(name, node) for name, (_, node) in below._values.items()}
+
     def finish(self, renamed: Mapping[str, str]) -> None:
         """Warn about every key nobody asked for; `renamed` names what replaced old ones."""
         for name, (key, _) in self._values.items():

@@ -114,6 +114,11 @@ def actor(environment: Environment) -> str | None:
     return environment.find("OMNIGRAPH_ACTOR")
 
 
+def spark_master(environment: Environment) -> str | None:
+    """Return where Spark runs, if the environment says so."""
+    return environment.find("SPARK_MASTER")
+
+
 def wants_color(stream: TextIO) -> bool:
     """Whether to write colour codes to `stream`: a terminal, and the user did not opt out."""
     environment = process_environment()

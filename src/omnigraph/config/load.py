@@ -13,14 +13,17 @@ from omnigraph.config.settings import (
     ALIAS_COMMANDS,
     CELL_LAYOUTS,
     FILE_NAME,
+    LOAD_ENGINES,
     OUTPUT_FORMATS,
     Alias,
     CliSettings,
     EmbeddingSettings,
     GraphEntry,
+    PipelineSettings,
     PolicySettings,
     ServerSettings,
     Settings,
+    SparkSection,
     rebase,
 )
 from omnigraph.engine.search.options import PROVIDERS
@@ -89,6 +92,7 @@ def _settings(document: Document, path: Path, environment: Environment) -> Setti
         policy=_policy(root.section("policy"), base),
         embedding=_embedding(root.section("embedding")),
         durability=storage.choice("durability", _DURABILITIES, "full"),
+        pipeline=_pipeline(root.section("pipeline"), base),
     )
     for section in (project, auth, query, storage):
         section.finish({})
@@ -146,6 +150,21 @@ def _alias(name: str, section: Section) -> Alias:
         params=section.values("params"),
     )
     section.finish(_RENAMED_ALIAS)
+    return found
+
+
+def _pipeline(section: Section, base: Path) -> PipelineSettings:
+    defaults = PipelineSettings()
+    staging, spark = section.text("staging"), section.section("spark")
+    found = PipelineSettings(
+        engine=section.choice("engine", LOAD_ENGINES, defaults.engine),
+        spark_above_mib=section.integer("spark_above_mib", defaults.spark_above_mib, minimum=0),
+        max_errors=section.integer("max_errors", defaults.max_errors, minimum=1),
+        staging=None if staging is None else base / staging,
+        spark=SparkSection(spark.text("master"), spark.text("memory"), spark.all_texts("conf")),
+    )
+    spark.finish({})
+    section.finish({})
     return found
 
 

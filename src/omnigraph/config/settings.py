@@ -20,6 +20,8 @@ OutputFormat = Literal["table", "kv", "csv", "jsonl", "json"]
 OUTPUT_FORMATS: tuple[OutputFormat, ...] = ("table", "kv", "csv", "jsonl", "json")
 CellLayout = Literal["truncate", "wrap"]
 CELL_LAYOUTS: tuple[CellLayout, ...] = ("truncate", "wrap")
+LoadEngine = Literal["auto", "spark", "inline"]
+LOAD_ENGINES: tuple[LoadEngine, ...] = ("auto", "spark", "inline")
 AliasCommand = Literal["read", "change"]
 ALIAS_COMMANDS: tuple[AliasCommand, ...] = ("read", "change")
 
@@ -77,6 +79,26 @@ class PolicySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SparkSection:
+    """How to start Spark; what is not said is left to the pipeline."""
+
+    master: str | None = None
+    memory: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSettings:
+    """Defaults of loads."""
+
+    engine: LoadEngine = "auto"
+    spark_above_mib: int = 64
+    max_errors: int = 100
+    staging: Path | None = None
+    spark: SparkSection = SparkSection()
+
+
+@dataclass(frozen=True, slots=True)
 class EmbeddingSettings:
     """Who embeds text; nothing is the offline embedder."""
 
@@ -99,6 +121,7 @@ class Settings:
     policy: PolicySettings = PolicySettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
     durability: Durability = "full"
+    pipeline: PipelineSettings = PipelineSettings()
     warnings: tuple[Problem, ...] = ()
 
     @property

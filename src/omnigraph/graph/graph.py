@@ -23,6 +23,7 @@ from omnigraph.compiler.compile import CompiledQuery, compile_query
 from omnigraph.compiler.ir.explain import explain_query
 from omnigraph.compiler.ir.ops import MutationIr, ReadIr
 from omnigraph.compiler.source import Source
+from omnigraph.config.environment import process_environment, spark_master
 from omnigraph.engine.maintain import IndexReport, ensure_indexes
 from omnigraph.engine.read.context import Limits
 from omnigraph.engine.read.trace import Trace
@@ -48,6 +49,7 @@ from omnigraph.pipeline.model import (
     ExportResult,
     LoadResult,
     OnError,
+    SparkSettings,
     load_options,
 )
 from omnigraph.pipeline.progress import Progress
@@ -215,9 +217,10 @@ class Graph:
         mode: str = "overwrite",
         *,
         branch: str = "main",
-        engine: Engine = "auto",
+        engine: Engine | None = None,
         actor: str | None = None,
         on_error: OnError = "fail",
+        max_errors: int | None = None,
         spark: object = None,
         progress: Progress | None = None,
     ) -> LoadResult:
@@ -229,10 +232,12 @@ class Graph:
             mode: `overwrite` replaces every table the data has rows of, `append` adds rows with
                 new ids, `merge` replaces rows by id and adds the others.
             branch: the branch to write; it must exist.
-            engine: who reads the data: `inline`, `spark`, or `auto` by its size.
+            engine: who does the work: `inline`, `spark`, or `auto` by the size of the data; unless
+                said, as the graph's options say.
             actor: who does it; kept on the commit.
             on_error: `fail` refuses everything if one row is bad, `skip` leaves bad rows out and
                 reports them.
+            max_errors: how many faults are told one by one; all are counted.
             spark: a SparkSession to run on, or `SparkSettings` to start one for this load.
             progress: hears about the stages.
 
@@ -244,7 +249,8 @@ class Graph:
         from omnigraph.pipeline.engines import Engines  # reading files needs more of Arrow
         from omnigraph.pipeline.load import LoadTarget, load_data
 
-        options = load_options(mode, engine, on_error)
+        defaults = self._options.pipeline
+        options = load_options(mode, engine, on_error, defaults, max_errors)
         target = LoadTarget(
             self.store,
             self._catalog,
@@ -253,7 +259,8 @@ class Graph:
             self._options.embedder,
             self._options.clock,
         )
-        with Engines(options, spark) as engines:
+        given = spark if spark is not None else self._spark_settings()
+        with Engines(options, given, defaults.own_spark()) as engines:
             return load_data(target, data, options, engines, progress)
 
     def ingest(
@@ -263,9 +270,10 @@ class Graph:
         branch: str,
         source: str = "main",
         mode: str = "merge",
-        engine: Engine = "auto",
+        engine: Engine | None = None,
         actor: str | None = None,
         on_error: OnError = "fail",
+        max_errors: int | None = None,
         spark: object = None,
         progress: Progress | None = None,
     ) -> LoadResult:
@@ -273,7 +281,7 @@ class Graph:
 
         See `load` for the arguments. A load that fails leaves no branch it created behind.
         """
-        load_options(mode, engine, on_error)
+        load_options(mode, engine, on_error, self._options.pipeline, max_errors)
         created: Snapshot | None = None
         if branch not in self.branches.list():
             created = self.branches.create(branch, source=source)
@@ -285,6 +293,7 @@ class Graph:
                 engine=engine,
                 actor=actor,
                 on_error=on_error,
+                max_errors=max_errors,
                 spark=spark,
                 progress=progress,
             )
@@ -373,6 +382,14 @@ class Graph:
 
         snapshot = self._snapshot_at(branch, at)
         return select(snapshot, self._catalog(snapshot), types, tables)
+
+    def _spark_settings(self) -> SparkSettings | None:
+        """Return where Spark runs, if the options or the environment say so."""
+        pipeline = self._options.pipeline
+        master = spark_master(process_environment())
+        if pipeline.spark is not None or master is None:
+            return pipeline.spark
+        return pipeline.own_spark(master)
 
     def _new_id(self) -> str:
         return ULIDS.next(self._options.clock.now_us())

@@ -9,6 +9,7 @@ from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.embedders.local import LocalEmbedder
 from omnigraph.engine.read.context import Limits
 from omnigraph.engine.search.embedder import Embedder
+from omnigraph.pipeline.model import PipelineOptions
 from omnigraph.storage.options import DEFAULTS, StorageOptions
 
 MEMORY_SHARE = 4
@@ -29,5 +30,7 @@ class GraphOptions:
     limits: Limits = field(default_factory=Limits)
     """Limits of every query, unless the call brings its own."""
     clock: Clock = SYSTEM_CLOCK
+    pipeline: PipelineOptions = field(default_factory=PipelineOptions)
+    """Defaults of loads."""
     embedder: Embedder | None = field(default_factory=LocalEmbedder)
     """Turns text into vectors; None leaves `@embed` columns alone and refuses text in nearest."""

@@ -8,12 +8,11 @@ from types import TracebackType
 from typing import Self
 
 from omnigraph.errors import BadRequestError
-from omnigraph.pipeline.model import LoadOptions
+from omnigraph.pipeline.model import LoadOptions, SparkSettings
 from omnigraph.pipeline.runner import InlineRunner
 from omnigraph.pipeline.spark import (
     OwnSpark,
     SparkRunner,
-    SparkSettings,
     active_context,
     context_of,
     session_of,
@@ -33,13 +32,17 @@ class Engine:
 class Engines:
     """Starts engines when they are needed and stops what it started.
 
-    `spark` is a SparkSession or SparkContext of the caller, or `SparkSettings` for one of our own.
+    `spark` is a SparkSession or SparkContext of the caller, or `SparkSettings` for one of our own;
+    `default` are the settings of one that size alone asks for.
     Where Spark is certain to be needed it starts at once, while the caller looks at the input.
     """
 
-    def __init__(self, options: LoadOptions, spark: object = None) -> None:
+    def __init__(
+        self, options: LoadOptions, spark: object = None, default: SparkSettings | None = None
+    ) -> None:
         self._options = options
         self._spark = spark
+        self._default = default or SparkSettings()
         self._own: OwnSpark | None = None
 
     def choose(self, total_bytes: int) -> Engine:
@@ -86,7 +89,7 @@ class Engines:
             running = active_context()
             if running is not None:
                 return SparkRunner(running)
-            self._own = OwnSpark(SparkSettings() if self._spark is None else self._spark)
+            self._own = OwnSpark(self._default if self._spark is None else self._spark)
         return SparkRunner(self._own, meanwhile=meanwhile)
 
     def __enter__(self) -> Self:

@@ -40,6 +40,43 @@ class StagingError(StorageError):
 
 
 @dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """How to start Spark; anything in `conf` goes to it as it is."""
+
+    master: str = "local[*]"
+    memory: str = "1g"
+    """Of the Java process; rows live in the Python workers beside it."""
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether everything runs on this machine, in one Java process."""
+        return self.master == "local" or self.master.startswith("local[")
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineOptions:
+    """What a caller may decide about all loads into an open graph."""
+
+    engine: Engine = "auto"
+    spark_above_bytes: int = 64 << 20
+    """Inputs beyond this size go to Spark under `engine="auto"`."""
+    max_errors: int = MAX_REPORTED
+    """How many faults are told one by one; all are counted."""
+    staging: Path | None = None
+    """Where to keep files meanwhile, if not beside the graph; all workers must see it."""
+    spark: SparkSettings | None = None
+    """Says where Spark runs; then every load goes there unless it asks for something else."""
+    spark_memory: str = "1g"
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    """Memory and settings of a Spark that is started here although `spark` does not say where."""
+
+    def own_spark(self, master: str = "local[*]") -> SparkSettings:
+        """Return how to start Spark on some master."""
+        return SparkSettings(master, self.spark_memory, self.spark_conf)
+
+
+@dataclass(frozen=True, slots=True)
 class LoadOptions:
     """How a load goes about its work."""
 
@@ -57,12 +94,22 @@ class LoadOptions:
     """Where to keep files meanwhile, if not beside the graph; all workers must see it."""
 
 
-def load_options(mode: str, engine: str, on_error: str) -> LoadOptions:
-    """Return options from words.
+def load_options(
+    mode: str,
+    engine: str | None,
+    on_error: str,
+    defaults: PipelineOptions,
+    max_errors: int | None = None,
+) -> LoadOptions:
+    """Return options from words, and from the graph's for what is not said.
 
     Raises:
         BadRequestError: a word is none of the known ones.
     """
+    engine = engine or defaults.engine
+    limit = defaults.max_errors if max_errors is None else max_errors
+    if limit < 1:
+        raise BadRequestError(f"max_errors is {limit}", hint="at least one fault must be told")
     for what, word, known in (
         ("mode", mode, tuple(Mode)),
         ("engine", engine, ENGINES),
@@ -70,7 +117,14 @@ def load_options(mode: str, engine: str, on_error: str) -> LoadOptions:
     ):
         if word not in known:
             raise BadRequestError(f"unknown {what} '{word}'", hint=f"use {', '.join(known)}")
-    return LoadOptions(Mode(mode), cast("Engine", engine), cast("OnError", on_error))
+    return LoadOptions(
+        Mode(mode),
+        cast("Engine", engine),
+        cast("OnError", on_error),
+        limit,
+        defaults.spark_above_bytes,
+        staging=defaults.staging,
+    )
 
 
 @dataclass(frozen=True, slots=True)

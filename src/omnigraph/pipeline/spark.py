@@ -9,12 +9,12 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
 from omnigraph.errors import BadRequestError, OmniGraphError
+from omnigraph.pipeline.model import SparkSettings
 from omnigraph.pipeline.runner import Result, Spec
 from omnigraph.pipeline.spark_jvm import SparkError, SparkJvm, keep_quiet
 
@@ -34,33 +34,20 @@ _LOCAL: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SparkSettings:
-    """How to start Spark; anything in `conf` goes to it as it is."""
+def spark_conf(settings: SparkSettings) -> dict[str, str]:
+    """Return every setting by its Spark name."""
+    if not settings.is_local:
+        return {**_QUIET, "spark.master": settings.master, **settings.conf}
+    partitions = {"spark.sql.shuffle.partitions": str(2 * _threads(settings.master))}
+    return {**_QUIET, **_LOCAL, **partitions, "spark.master": settings.master, **settings.conf}
 
-    master: str = "local[*]"
-    memory: str = "1g"
-    """Of the Java process; rows live in the Python workers beside it."""
-    conf: Mapping[str, str] = field(default_factory=dict)
 
-    def all(self) -> dict[str, str]:
-        """Return every setting by its Spark name."""
-        if not self.is_local:
-            return {**_QUIET, "spark.master": self.master, **self.conf}
-        partitions = {"spark.sql.shuffle.partitions": str(2 * self._threads())}
-        return {**_QUIET, **_LOCAL, **partitions, "spark.master": self.master, **self.conf}
-
-    @property
-    def is_local(self) -> bool:
-        """Whether everything runs on this machine, in one Java process."""
-        return self.master == "local" or self.master.startswith("local[")
-
-    def _threads(self) -> int:
-        """Return how many tasks a local master runs at a time."""
-        found = re.match(r"local\[(\d+|\*)", self.master)
-        if found is None:
-            return 1
-        return (os.cpu_count() or 1) if found[1] == "*" else int(found[1])
+def _threads(master: str) -> int:
+    """Return how many tasks a local master runs at a time."""
+    found = re.match(r"local\[(\d+|\*)", master)
+    if found is None:
+        return 1
+    return (os.cpu_count() or 1) if found[1] == "*" else int(found[1])
 
 
 class SparkRunner:
@@ -201,7 +188,7 @@ class OwnSpark:
     def _start(self) -> None:
         try:
             self._jvm = SparkJvm(
-                self._settings.all(), self._settings.memory, is_local=self._settings.is_local
+                spark_conf(self._settings), self._settings.memory, is_local=self._settings.is_local
             )
             self._context = self._connect(self._jvm)
             self._settled.set()
@@ -217,7 +204,7 @@ class OwnSpark:
 
         gateway = jvm.connect()
         conf = SparkConf(loadDefaults=False, _jvm=gateway.jvm)
-        conf.setAll(list(self._settings.all().items()))
+        conf.setAll(list(spark_conf(self._settings).items()))
         context = SparkContext(conf=conf, gateway=gateway)
         context.pythonExec = sys.executable  # workers must be able to import this package
         context.setLogLevel("ERROR")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,7 +22,7 @@ from omnigraph.cli.options import (
 )
 from omnigraph.cli.output import UsageError, say, say_json, warn
 from omnigraph.cli.progress import shown_progress
-from omnigraph.cli.target import Flags, locate
+from omnigraph.cli.target import Flags, Place, locate
 from omnigraph.config.environment import actor
 
 if TYPE_CHECKING:
@@ -53,7 +55,21 @@ EdgeOption = Annotated[
     typer.Option("--edge", help="The same for edges; repeatable.", metavar="NAME=PATH"),
 ]
 EngineOption = Annotated[
-    Engine, typer.Option("--engine", help="Who reads the data; auto goes by its size.")
+    Engine | None,
+    typer.Option("--engine", help="Who does the work; default: pipeline.engine, else auto (size)."),
+]
+MemoryOption = Annotated[
+    str | None,
+    typer.Option("--memory", help="Memory of a Spark started here, as 2g.", metavar="SIZE"),
+]
+MaxErrorsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--max-errors",
+        min=1,
+        help="How many faults to tell one by one; default: pipeline.max_errors, else 100.",
+        metavar="N",
+    ),
 ]
 SkipOption = Annotated[
     bool,
@@ -79,9 +95,11 @@ def load(
     mode: Annotated[
         Mode, typer.Option("--mode", help="What happens to rows that are there.")
     ] = "overwrite",
-    engine: EngineOption = "auto",
+    engine: EngineOption = None,
+    memory: MemoryOption = None,
     skip_bad_rows: SkipOption = False,
     errors: ErrorsOption = None,
+    max_errors: MaxErrorsOption = None,
     as_actor: ActorOption = None,
     quiet: QuietOption = False,
     json: JsonOption = False,
@@ -91,7 +109,7 @@ def load(
     Example: `omnigraph load ./people.omni --data people.jsonl --mode merge`
     """
     inputs = _inputs(data, type, edge)
-    place = locate(ctx, graph, Flags(uri, target, config))
+    place = _with_memory(locate(ctx, graph, Flags(uri, target, config)), memory)
     on_branch = place.branch(branch)
     with (
         place.open("load", read_only=False) as opened,
@@ -105,6 +123,7 @@ def load(
             engine=engine,
             actor=as_actor or actor(place.settings.environment),
             on_error="skip" if skip_bad_rows else "fail",
+            max_errors=max_errors,
             progress=progress,
         )
     _tell_skipped(done, errors)
@@ -149,9 +168,11 @@ def ingest(
     mode: Annotated[
         Mode, typer.Option("--mode", help="What happens to rows that are there.")
     ] = "merge",
-    engine: EngineOption = "auto",
+    engine: EngineOption = None,
+    memory: MemoryOption = None,
     skip_bad_rows: SkipOption = False,
     errors: ErrorsOption = None,
+    max_errors: MaxErrorsOption = None,
     as_actor: ActorOption = None,
     quiet: QuietOption = False,
     json: JsonOption = False,
@@ -161,7 +182,7 @@ def ingest(
     Example: `omnigraph ingest ./people.omni --branch review/may --data batch.jsonl`
     """
     inputs = _inputs(data, type, edge)
-    place = locate(ctx, graph, Flags(uri, target, config))
+    place = _with_memory(locate(ctx, graph, Flags(uri, target, config)), memory)
     on_branch, origin = place.branch(branch), place.branch(source)
     who = as_actor or actor(place.settings.environment)
     with (
@@ -177,6 +198,7 @@ def ingest(
             engine=engine,
             actor=who,
             on_error="skip" if skip_bad_rows else "fail",
+            max_errors=max_errors,
             progress=progress,
         )
     _tell_skipped(done, errors)
@@ -247,6 +269,17 @@ def export(
             branch=place.branch(branch),
             at=snapshot,
         )
+
+
+def _with_memory(place: Place, memory: str | None) -> Place:
+    """Return the place with another size for a Spark that is started here."""
+    if memory is None:
+        return place
+    if not re.fullmatch(r"\d+[kmgKMG]", memory):
+        raise UsageError(f"'{memory}' is not a size", hint="for example 512m or 2g")
+    pipeline = place.settings.pipeline
+    changed = replace(pipeline, spark=replace(pipeline.spark, memory=memory))
+    return replace(place, settings=replace(place.settings, pipeline=changed))
 
 
 def _inputs(
