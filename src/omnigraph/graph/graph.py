@@ -28,7 +28,7 @@ from omnigraph.engine.maintain import IndexReport, ensure_indexes
 from omnigraph.engine.read.context import Limits
 from omnigraph.engine.read.trace import Trace
 from omnigraph.engine.write.commit import Terms, commit_changes
-from omnigraph.engine.write.embed import fill_vectors
+from omnigraph.engine.write.embed import fill_vectors, fills
 from omnigraph.engine.write.mutate import run_mutation
 from omnigraph.errors import BadRequestError
 from omnigraph.graph.contract import (
@@ -198,10 +198,13 @@ class Graph:
         mutated = run_mutation(ir, session.base, catalog, bound.params, self._new_id)
         if mutated.changes.is_empty and idempotency_key is None and if_head is None:
             return MutationResult(mutated.affected_nodes, mutated.affected_edges, None)
+        filled = fills(mutated.changes, catalog, self._options.embedder)
         changes = fill_vectors(mutated.changes, catalog, self._options.embedder)
         nodes, edges = mutated.affected_nodes, mutated.affected_edges
         terms = Terms(if_head, idempotency_key, _request_hash(text, compiled.name, params))
-        commit, outcome = commit_changes(session, changes, catalog, terms, [nodes, edges])
+        commit, outcome = commit_changes(
+            session, changes, catalog, terms, [nodes, edges], filled=filled
+        )
         if outcome == "committed":
             self._reader.take_over(session.base, self.store.snapshot(branch), changes)
         if outcome == "unchanged":

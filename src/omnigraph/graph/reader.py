@@ -85,7 +85,8 @@ class GraphReader:
             ready = self._make_ready(snapshot, catalog, compiled, bound)
         ir, images = ready.ir, ready.images
         if ready.has_text:
-            ir, bound = with_vectors(ir, bound, self._options.embedder, catalog)
+            embedder = self._options.embedder
+            ir, bound = with_vectors(ir, bound, embedder, catalog, snapshot)
         if trace is not None:
             trace.expected = self._expected(snapshot, catalog, ir, images)
         found = run_read(ir, images, bound, budget, trace)

@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from omnigraph.compiler.catalog.model import ID, Catalog
 from omnigraph.engine.image.arrays import one_array
+from omnigraph.engine.search.spaces import Filled, check_filled
+from omnigraph.engine.write.commit import record_fills
 from omnigraph.engine.write.violations import Violations
 from omnigraph.errors import ConflictError, InternalError
 from omnigraph.pipeline.check import report
@@ -43,6 +45,8 @@ class Commitment:
     """How many rows each table must get."""
     options: LoadOptions
     catalog_of: Callable[[Snapshot], Catalog]
+    fills: tuple[Filled, ...] = ()
+    """Columns whose vectors were made from text."""
 
     def replacing(self, key: str) -> bool:
         """Whether rows of a table may replace committed ones."""
@@ -71,6 +75,7 @@ def commit_rows(work: Commitment, runner: Runner, progress: Progress, stage: Sta
         with stage("commit"):
             progress.stage("commit", 1)
             renewed = _plan(work, written, as_rows)
+            record_fills(session, work.fills)
             commit = session.commit(
                 lambda window: _recheck(work, renewed, window), result=dict(work.rows)
             )
@@ -129,6 +134,8 @@ def _existing(work: Commitment, key: str) -> pa.Array:
 def _recheck(work: Commitment, renewed: frozenset[str], window: CommitWindow) -> None:
     if work.catalog_of(window.head).schema_hash != work.loaded.catalog.schema_hash:
         raise ConflictError("the schema changed meanwhile", hint="load again")
+    for one in work.fills:
+        check_filled(window.head, one)
     found = Violations(work.options.max_errors)
     for broken in Recheck(work.loaded, work.gone, work.options.mode, renewed, window).find():
         report(broken, work.loaded, found)

@@ -13,7 +13,9 @@ import pyarrow.compute as pc
 from omnigraph.compiler.catalog.model import Catalog, Embed, NodeType
 from omnigraph.compiler.diagnostics import did_you_mean
 from omnigraph.engine.search.embedder import Embedder, EmbeddingError
+from omnigraph.engine.search.spaces import Filled
 from omnigraph.engine.write.change_set import ChangeSet, TableChange
+from omnigraph.engine.write.commit import record_fills
 from omnigraph.engine.write.embed import fill_vectors
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.pipeline.progress import Progress, Silence
@@ -110,6 +112,14 @@ def embed_graph(
             session.upsert(one.node.table_key, one.changed_rows(embedded), strict=True)
         if not large and not small:
             return GraphEmbedResult(target.branch, chosen, target.embedder.space, embedded, None)
+        again = chosen == "reembed_all"
+        fills = [
+            Filled(one.node, embed.target, target.embedder.space, replaces=again)
+            for one in (*large, *small)
+            for embed in one.node.embeds.values()
+            if embedded[f"{one.node.name}.{embed.target}"]
+        ]
+        record_fills(session, fills)
         commit = session.commit(result=embedded)
     return GraphEmbedResult(target.branch, chosen, target.embedder.space, embedded, commit.id)
 

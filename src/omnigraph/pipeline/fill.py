@@ -5,6 +5,7 @@ Comes after the checks, so that nobody pays for rows that are refused. Rows pass
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,35 +25,38 @@ if TYPE_CHECKING:
 
 _TEXTS_AT_ONCE = 8_192
 
+Made = dict[tuple[str, str], int]
+"""How many vectors were made, by table key and column."""
+
 
 def filled(
     loaded: Loaded, gone: Gone, embedder: Embedder | None, folder: Path
-) -> tuple[Loaded, int]:
-    """Return the rows with every vector made that can be, and how many were made.
+) -> tuple[Loaded, Made]:
+    """Return the rows with every vector made that can be, and how many were made per column.
 
     Rows in `gone` may be missing from the result; nobody makes vectors for them.
     """
     if embedder is None:
-        return loaded, 0
+        return loaded, {}
     spills = dict(loaded.spills)
-    made = 0
+    made: Made = {}
     for key in loaded.keys:
         kind = kind_by_key(loaded.catalog, key)
         if isinstance(kind, NodeType) and kind.embeds:
-            spills[key], count = _table(loaded, kind, gone, embedder, folder)
-            made += count
+            spills[key], counts = _table(loaded, kind, gone, embedder, folder)
+            made |= {(key, target): count for target, count in counts.items() if count}
     return replace(loaded, spills=spills), made
 
 
 def _table(
     loaded: Loaded, kind: NodeType, gone: Gone, embedder: Embedder, folder: Path
-) -> tuple[tuple[Spill, ...], int]:
+) -> tuple[tuple[Spill, ...], Counter[str]]:
     new: list[Spill] = []
-    made = 0
+    made: Counter[str] = Counter()
     for spill, rows in zip(
         loaded.spills[kind.table_key], loaded.pieces(kind.table_key), strict=True
     ):
-        if not _missing(rows, kind):
+        if not _missing(rows, kind).total():
             new.append(spill)
             continue
         writer = SpillWriter(folder, with_keys=False)
@@ -60,7 +64,7 @@ def _table(
             part = without(rows.slice(start, _TEXTS_AT_ONCE), gone.get(kind.table_key))
             if len(part):
                 done = _batch(loaded, kind, part, embedder)
-                made += _missing(part, kind) - _missing(done, kind)
+                made.update(_missing(part, kind) - _missing(done, kind))
                 writer.write(kind, done, generated_ids=spill.generated_ids)
         new += writer.close()
     return tuple(new), made
@@ -77,5 +81,5 @@ def _batch(loaded: Loaded, kind: NodeType, rows: pa.Table, embedder: Embedder) -
     return done
 
 
-def _missing(rows: pa.Table, kind: NodeType) -> int:
-    return sum(rows[embed.target].null_count for embed in kind.embeds.values())
+def _missing(rows: pa.Table, kind: NodeType) -> Counter[str]:
+    return Counter({name: rows[name].null_count for name in kind.embeds})

@@ -15,14 +15,15 @@ from typing import assert_never
 from omnigraph.base.clock import Clock
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.engine.search.embedder import Embedder
+from omnigraph.engine.search.spaces import Filled
 from omnigraph.engine.write.violations import Violations
 from omnigraph.errors import ConflictError, InternalError
 from omnigraph.pipeline.check import Checks, InlineChecks, check_all, row_faults, sound_part
 from omnigraph.pipeline.commit import Commitment, commit_rows
 from omnigraph.pipeline.engines import Engines
-from omnigraph.pipeline.fill import filled
+from omnigraph.pipeline.fill import Made, filled
 from omnigraph.pipeline.loaded import Gone, Loaded, loaded_rows, places_of
-from omnigraph.pipeline.model import InputError, LoadOptions, LoadResult, TableLoaded
+from omnigraph.pipeline.model import InputError, LoadOptions, LoadResult, Mode, TableLoaded
 from omnigraph.pipeline.progress import Progress, Silence
 from omnigraph.pipeline.recheck import CollidedError
 from omnigraph.pipeline.row_ids import MAX_SOURCES
@@ -190,17 +191,36 @@ class _Load:
         rows = {key: count for key, count in rows.items() if count}
         self.progress.done(sum(rows.values()), skipped.total)
         with self.timer.stage("embed"):
-            whole, embedded = filled(loaded, gone, self.target.embedder, self.job.folder)
+            whole, made = filled(loaded, gone, self.target.embedder, self.job.folder)
         left_out = read.refused + sum(map(len, gone.values()))
         commit_id = None
         if rows:
             commit_id = commit_rows(
-                Commitment(session, whole, gone, rows, self.options, self.target.catalog_of),
+                Commitment(
+                    session,
+                    whole,
+                    gone,
+                    rows,
+                    self.options,
+                    self.target.catalog_of,
+                    self._fills(loaded.catalog, made),
+                ),
                 runner,
                 self.progress,
                 self.timer.stage,
             )
-        return _Done(rows, commit_id, embedded, skipped, left_out)
+        return _Done(rows, commit_id, sum(made.values()), skipped, left_out)
+
+    def _fills(self, catalog: Catalog, made: Made) -> tuple[Filled, ...]:
+        """Return which columns were filled, and by whom; an overwritten table has no others."""
+        embedder = self.target.embedder
+        if embedder is None:
+            return ()
+        nodes = {node.table_key: node for node in catalog.nodes.values()}
+        whole = self.options.mode is Mode.OVERWRITE
+        return tuple(
+            Filled(nodes[key], target, embedder.space, replaces=whole) for key, target in made
+        )
 
     def _begin(self) -> WriteSession:
         target = self.target

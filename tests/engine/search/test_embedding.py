@@ -8,6 +8,7 @@ import pytest
 import omnigraph
 from omnigraph.embedders.mock import MockEmbedder
 from omnigraph.engine.search.embedder import EmbeddingError, SpaceMismatchError
+from omnigraph.engine.search.spaces import Filled, check_filled, record_of, spaces_of
 from omnigraph.errors import BadRequestError, IntegrityError
 from tests.support.fast import FAST
 
@@ -110,6 +111,99 @@ def test_a_pinned_model_refuses_another_one(graph):
         graph.mutate('query m() { insert Pinned { slug: "p", text: "x" } }')
     with pytest.raises(SpaceMismatchError):
         graph.query(NEAREST.replace("Doc", "Pinned"), params={"t": "x"})
+
+
+class Other(MockEmbedder):
+    """The same numbers under another name: a space is what it is called."""
+
+    space = "mock/other"
+
+
+def other(graph):
+    return omnigraph.connect(graph.uri, options=dataclasses.replace(FAST, embedder=Other()))
+
+
+ADD = 'query m() { insert Doc { slug: "new", text: "gamma" } }'
+
+
+def test_a_column_remembers_who_filled_it_and_refuses_questions_of_another_model(graph):
+    with other(graph) as asking:
+        with pytest.raises(
+            SpaceMismatchError, match=r"Doc.vector holds vectors of mock/.*mock/other"
+        ):
+            asking.query(NEAREST, params={"t": "beta"})
+        with pytest.raises(SpaceMismatchError):
+            asking.mutate(ADD)
+        vector = {"v": [1.0] * 8}
+        text = 'query m($v: Vector(8)) { insert Doc { slug: "c", text: "c", vector: $v } }'
+        assert asking.mutate(text, params=vector).affected_nodes == 1  # a given vector is given
+    assert graph.query(NEAREST, params={"t": "beta"}).to_dicts()[0]["d.slug"] == "b"
+
+
+def test_a_column_nobody_filled_takes_any_model_and_past_states_keep_theirs(graph):
+    before = graph.snapshot().commit_id
+    with other(graph) as fresh:
+        fresh.mutate('query m() { delete Doc where slug != "none" }')
+        with pytest.raises(SpaceMismatchError):
+            fresh.mutate(ADD)
+        fresh.load(b'{"type": "Doc", "data": {"slug": "x", "text": "beta"}}\n', "overwrite")
+        assert fresh.query(NEAREST, params={"t": "beta"}).to_dicts()[0]["d.slug"] == "x"
+        with pytest.raises(SpaceMismatchError):
+            fresh.query(NEAREST, params={"t": "beta"}, at=before)
+    with pytest.raises(SpaceMismatchError, match="mock/other"):
+        graph.query(NEAREST, params={"t": "beta"})
+    assert graph.query(NEAREST, params={"t": "beta"}, at=before).to_dicts()[0]["d.slug"] == "b"
+    assert [found for found in graph.verify() if not found.harmless] == []
+
+
+def test_filling_everything_again_changes_the_model_of_one_branch(graph):
+    graph.branches.create("trial")
+    with other(graph) as trying:
+        with pytest.raises(SpaceMismatchError):
+            trying.load(
+                b'{"type": "Doc", "data": {"slug": "x", "text": "beta"}}\n', "merge", branch="trial"
+            )
+        trying.embed(mode="reembed_all", branch="trial")
+        assert len(trying.query(NEAREST, params={"t": "beta"}, branch="trial")) == 2
+        trying.mutate(ADD, branch="trial")
+        with pytest.raises(SpaceMismatchError):
+            trying.query(NEAREST, params={"t": "beta"})
+    assert len(graph.query(NEAREST, params={"t": "beta"})) == 2
+    with pytest.raises(SpaceMismatchError):
+        graph.query(NEAREST, params={"t": "beta"}, branch="trial")
+    assert [found for found in graph.verify() if not found.harmless] == []
+
+
+@dataclasses.dataclass(frozen=True)
+class At:
+    """A snapshot, as far as spaces look at it."""
+
+    files: dict[str, str]
+    sequence: int
+
+
+def test_records_count_from_their_commit_on_and_two_at_once_count_as_none(graph):
+    node = graph.catalog.nodes["Pinned"]
+    mine, theirs = Filled(node, "vector", "a/b c"), Filled(node, "vector", "a/d")
+    empty = At({}, 4)
+    name, content = record_of(empty, mine)
+    assert "/" not in name
+    assert content
+    after = At({name: "digest"}, 5)
+    assert spaces_of(after, node, "vector") == ("a/b c",)
+    assert spaces_of(dataclasses.replace(after, sequence=4), node, "vector") == ()
+    check_filled(after, mine)
+    assert record_of(after, mine) is None
+    with pytest.raises(SpaceMismatchError):
+        check_filled(after, theirs)
+    second, _ = record_of(empty, theirs)
+    merged = At({name: "digest", second: "digest"}, 9)
+    assert spaces_of(merged, node, "vector") == ("a/b c", "a/d")
+    for one in (mine, theirs):
+        with pytest.raises(SpaceMismatchError, match="a/b c and a/d"):
+            check_filled(merged, one)
+    third, _ = record_of(merged, dataclasses.replace(theirs, replaces=True))
+    assert spaces_of(At({**merged.files, third: "digest"}, 10), node, "vector") == ("a/d",)
 
 
 def test_the_default_embedder_is_real_and_offline(tmp_path):

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from omnigraph.compiler.catalog.model import Catalog
+from omnigraph.compiler.catalog.model import Catalog, NodeType
 from omnigraph.compiler.compile import BoundQuery
 from omnigraph.compiler.ir.ops import Expand, NodeScan, ReadIr, iter_ops
 from omnigraph.compiler.query.typed import Literal, Nearest, Param
 from omnigraph.compiler.types import PropType, Scalar
 from omnigraph.engine.search.embedder import Embedder, EmbeddingError, check_space
+from omnigraph.engine.search.spaces import Filled, Stated, check_filled
 
 _PREFIX = "~vector:"
 """Begins the names of parameters no text can declare."""
@@ -37,7 +38,7 @@ def text_operands(ir: ReadIr) -> tuple[Nearest, ...]:
 
 
 def with_vectors(
-    ir: ReadIr, bound: BoundQuery, embedder: Embedder | None, catalog: Catalog
+    ir: ReadIr, bound: BoundQuery, embedder: Embedder | None, catalog: Catalog, snapshot: Stated
 ) -> tuple[ReadIr, BoundQuery]:
     """Return the query with every text operand replaced by its vector.
 
@@ -46,6 +47,7 @@ def with_vectors(
         bound: its parameter values.
         embedder: turns text into vectors.
         catalog: says which columns are pinned to a model.
+        snapshot: says which model filled which column.
 
     Raises:
         EmbeddingError: there is no embedder, or it cannot serve the column.
@@ -64,9 +66,7 @@ def with_vectors(
     params = dict(bound.params)
     swap: dict[Nearest, Nearest] = {}
     for number, operand in enumerate(operands):
-        embed = catalog.nodes[types[operand.var]].embeds.get(operand.target.name)
-        if embed is not None and embed.model is not None:
-            check_space(f"{types[operand.var]}.{embed.target}", embed.model, embedder)
+        _check(catalog.nodes[types[operand.var]], operand.target.name, embedder, snapshot)
         query = operand.query
         text = query.value if isinstance(query, Literal) else bound.params[query.name]
         dim = operand.target.type.dim
@@ -77,6 +77,14 @@ def with_vectors(
         kind = PropType(Scalar.VECTOR, nullable=True, dim=dim)
         swap[operand] = replace(operand, query=Param(name, kind))
     return _swapped(ir, swap), replace(bound, params=params)
+
+
+def _check(node: NodeType, prop: str, embedder: Embedder, snapshot: Stated) -> None:
+    """Refuse to compare a question with vectors of another space."""
+    embed = node.embeds.get(prop)
+    if embed is not None and embed.model is not None:
+        check_space(f"{node.name}.{prop}", embed.model, embedder)
+    check_filled(snapshot, Filled(node, prop, embedder.space))
 
 
 def _is_text(part: object) -> bool:

@@ -10,7 +10,21 @@ import pyarrow.compute as pc
 from omnigraph.compiler.catalog.model import Catalog, Embed, NodeType
 from omnigraph.engine.image.arrays import one_array
 from omnigraph.engine.search.embedder import Embedder, check_space
+from omnigraph.engine.search.spaces import Filled
 from omnigraph.engine.write.change_set import ChangeSet
+
+
+def fills(changes: ChangeSet, catalog: Catalog, embedder: Embedder | None) -> list[Filled]:
+    """Return which columns `fill_vectors` will fill, and in whose space."""
+    if embedder is None:
+        return []
+    return [
+        Filled(node, embed.target, embedder.space, replaces=changes.tables[node.table_key].replaces)
+        for node in catalog.nodes.values()
+        if (rows := changes.upserts(node.table_key)) is not None
+        for embed in node.embeds.values()
+        if pc.any(_missing(embed, rows)).as_py()
+    ]
 
 
 def fill_vectors(changes: ChangeSet, catalog: Catalog, embedder: Embedder | None) -> ChangeSet:
@@ -37,7 +51,7 @@ def fill_vectors(changes: ChangeSet, catalog: Catalog, embedder: Embedder | None
 
 
 def _filled(node: NodeType, embed: Embed, rows: pa.Table, embedder: Embedder) -> pa.Table:
-    missing = pc.and_(pc.is_null(rows[embed.target]), pc.is_valid(rows[embed.source]))
+    missing = _missing(embed, rows)
     count = pc.sum(missing).as_py() or 0
     if not count:
         return rows
@@ -59,3 +73,8 @@ def _filled(node: NodeType, embed: Embed, rows: pa.Table, embedder: Embedder) ->
         pa.array(range(len(rows)), pa.int64()),
     )
     return rows.set_column(at, rows.schema.field(at), pa.concat_arrays([given, made]).take(order))
+
+
+def _missing(embed: Embed, rows: pa.Table) -> pa.ChunkedArray:
+    """Return which rows have a text but no vector."""
+    return pc.and_(pc.is_null(rows[embed.target]), pc.is_valid(rows[embed.source]))
