@@ -31,7 +31,6 @@ from omnigraph.storage.records import Commit, TableVersion
 from omnigraph.storage.sidecar import OutcomePendingError
 from omnigraph.storage.snapshot import BranchNotFoundError, Heads, snapshot_of
 from omnigraph.storage.tables.commit import commit_staged
-from omnigraph.storage.tables.compact import fragment_rows
 from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError
 from omnigraph.storage.tables.fork import (
     BranchRef,
@@ -45,6 +44,7 @@ from omnigraph.storage.tables.fork import (
 )
 from omnigraph.storage.tables.handle import Handle
 from omnigraph.storage.tables.stage import stage_refold
+from omnigraph.storage.tables.tiers import fragment_rows
 from omnigraph.storage.tables.whole import harden
 
 log = logging.getLogger(__name__)

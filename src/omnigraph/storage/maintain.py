@@ -40,9 +40,6 @@ from omnigraph.storage.tables.commit import commit_staged
 from omnigraph.storage.tables.compact import (
     Compacted,
     commit_compaction,
-    fragment_rows,
-    fragment_sizes,
-    over_full_tier,
     read_fragments,
     rewrite_fragments,
     still_fits,
@@ -50,6 +47,7 @@ from omnigraph.storage.tables.compact import (
 from omnigraph.storage.tables.handle import Handle
 from omnigraph.storage.tables.index import IndexSpec, drop_index, optimize_indexes, stage_index
 from omnigraph.storage.tables.stage import stage_refold
+from omnigraph.storage.tables.tiers import Merge, due_merge, fragment_rows, over_full_tier
 from omnigraph.storage.tables.whole import harden
 
 log = logging.getLogger(__name__)
@@ -61,11 +59,6 @@ AFTER_FOLD = register("optimize.after_fold", "the manifest is folded; the sideca
 
 UPKEEP_EVERY = 8
 FULL_UPKEEP_EVERY = 32
-_FIRST_TIER_BYTES = 256 * 1024
-"""Merging the newest commits may rewrite this much every time."""
-_FIRST_TIER_ROWS = (16, 1_024)
-_TIER_GROWTH = 32
-_STEP_ROWS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +82,12 @@ def compact_table(
         return CompactionStats(key, 0, 0, False, "not owned by this branch")
     if (table.location, table.branch) in being_loaded(live_pins(kernel.objects, kernel.clock)):
         return CompactionStats(key, 0, 0, False, "a load is under way")
-    ahead = _rewrite(kernel, table, everything=everything)
-    if ahead is None:
+    due = _due(kernel, table, everything=everything)
+    if due is None:
+        return CompactionStats(key, 0, 0, False)
+    # A small merge is done inside the lock: what is appended meanwhile would lie between.
+    ahead = None if due.small else _rewrite(kernel, table, due)
+    if ahead is None and not due.small:
         return CompactionStats(key, 0, 0, False)
     failpoint(AFTER_REWRITE)
     with kernel.locks.hold(branch_lock_name(branch), "Optimize") as lock:
@@ -98,10 +95,9 @@ def compact_table(
         current = head.tables.get(key)
         if current is None or (current.location, current.branch) != (table.location, table.branch):
             return CompactionStats(key, 0, 0, False, "the table was replaced meanwhile")
-        handle = kernel.tables.open(*current.place)
-        if not still_fits(ahead, handle):
+        if ahead is None or not still_fits(ahead, kernel.tables.open(*current.place)):
             # Inside the lock nobody can outrun us again: no starvation under constant updates.
-            ahead = _rewrite(kernel, current, everything=everything)
+            ahead = _rewrite(kernel, current, due)
         if ahead is None:
             return CompactionStats(key, 0, 0, False)
         _publish_compaction(kernel, heads, head, current, ahead, lock)
@@ -110,41 +106,19 @@ def compact_table(
     return CompactionStats(key, ahead.fragments_removed, ahead.fragments_added, True)
 
 
-def _rewrite(kernel: Kernel, table: TableVersion, *, everything: bool) -> Compacted | None:
+def _due(kernel: Kernel, table: TableVersion, *, everything: bool) -> Merge | None:
+    options = kernel.options
+    if everything:
+        return Merge(options.max_rows_per_file, max(table.row_count, 1))
     handle = kernel.tables.open(*table.place)
-    largest = kernel.options.max_rows_per_file
-    target = largest if everything else _due_tier(kernel, handle)
-    if target is None:
-        return None
-    bound = max(table.row_count, 1) if everything else _STEP_ROWS
-    return rewrite_fragments(kernel.tables, handle, target_rows=target, max_rows=bound)
+    return due_merge(handle, options.compact_fragments, options.max_rows_per_file)
 
 
-def _due_tier(kernel: Kernel, handle: Handle) -> int | None:
-    """Return the size in rows below which there are too many fragments, or None.
-
-    Sizes in tiers, so that a row is rewritten a bounded number of times in its life. What
-    merging one tier leaves counts in the next: a cascade is one step.
-    """
-    sizes = fragment_sizes(handle)
-    largest = max(sizes, key=lambda part: part.rows, default=None)
-    if largest is None:
-        return None
-    row_bytes = max(largest.file_bytes // max(largest.rows, 1), 1)
-    first = max(_FIRST_TIER_BYTES // row_bytes, _FIRST_TIER_ROWS[0])
-    first = min(first, _FIRST_TIER_ROWS[1])
-    few = kernel.options.compact_fragments
-    due, below = None, 0
-    for tier, limit in (
-        (first, few),
-        (first * _TIER_GROWTH, few // 2),
-        (kernel.options.max_rows_per_file, few // 2),
-    ):
-        members = sum(below <= part.rows < tier for part in sizes) + (due is not None)
-        if members >= limit:
-            due = tier
-        below = tier
-    return due
+def _rewrite(kernel: Kernel, table: TableVersion, due: Merge) -> Compacted | None:
+    handle = kernel.tables.open(*table.place)
+    return rewrite_fragments(
+        kernel.tables, handle, target_rows=due.below_rows, max_rows=due.max_rows
+    )
 
 
 def _publish_compaction(

@@ -24,7 +24,7 @@ from omnigraph.storage.manifest import Head, commit_row, read_commits, rows_of
 from omnigraph.storage.records import Commit
 from omnigraph.storage.snapshot import Heads
 from omnigraph.storage.tables.commit import commit_staged
-from omnigraph.storage.tables.compact import last_fragment, over_full_tier, read_fragments
+from omnigraph.storage.tables.compact import last_fragment, read_fragments
 from omnigraph.storage.tables.failures import (
     CommitRaceError,
     DamagedError,
@@ -34,6 +34,7 @@ from omnigraph.storage.tables.handle import Handle
 from omnigraph.storage.tables.predicate import is_in
 from omnigraph.storage.tables.scan import Reader
 from omnigraph.storage.tables.stage import Append, stage, stage_refold
+from omnigraph.storage.tables.tiers import over_full_tier
 
 log = logging.getLogger(__name__)
 

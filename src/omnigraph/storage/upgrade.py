@@ -43,12 +43,12 @@ from omnigraph.storage.recovery import heal_torn_manifest
 from omnigraph.storage.sidecar import Sidecar, delete_sidecar, write_sidecar
 from omnigraph.storage.snapshot import Heads
 from omnigraph.storage.tables.commit import commit_staged
-from omnigraph.storage.tables.compact import fragment_rows
 from omnigraph.storage.tables.fork import delete_branch
 from omnigraph.storage.tables.handle import PRIMARY_KEY, Handle
 from omnigraph.storage.tables.predicate import equals
 from omnigraph.storage.tables.schema import annotate_field, stamp_schema
 from omnigraph.storage.tables.stage import stage_refold
+from omnigraph.storage.tables.tiers import fragment_rows
 from omnigraph.storage.tables.whole import harden
 
 AFTER_ROWS = register("upgrade.after_rows", "the head row exists; the stamp is still old")

@@ -4,6 +4,7 @@ In control-flow order: `failures` names what went wrong; `handle` opens datasets
 versions; `predicate` and `scan` read rows; `foreign` takes fragments written elsewhere; `stage`
 prepares writes without moving anything;
 `commit` moves one dataset by exactly one version; `fork` makes and removes branches of a
-dataset; `compact` and `index` do physical upkeep.
+dataset; `tiers` decides and `compact` and `index` do physical upkeep; `lineage`, `versions` and
+`whole` keep what Lance leaves open: short manifests, the newest version, whole files.
 Nothing here knows of other tables, of the graph manifest or of a commit that spans tables.
 """

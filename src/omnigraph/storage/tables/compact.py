@@ -19,9 +19,6 @@ from omnigraph.storage.tables.handle import Handle, Tables
 from omnigraph.storage.tables.lineage import forget_old_versions
 from omnigraph.storage.tables.stage import blob_files
 
-_TIER_WIDTH = 32
-_TIER_BASE_ROWS = 256
-
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
@@ -33,51 +30,6 @@ class Compacted:
     rows: int
     fragments_removed: int
     fragments_added: int
-
-
-def fragment_rows(handle: Handle) -> list[tuple[int, int]]:
-    """Return the id and the live rows of every fragment, in storage order."""
-    with lance_errors(f"looking at the fragments of {handle}"):
-        return [
-            (part.fragment_id, part.physical_rows - part.num_deletions)
-            for part in handle.dataset.get_fragments()
-        ]
-
-
-@dataclass(frozen=True, slots=True)
-class FragmentSize:
-    """How much one fragment holds."""
-
-    rows: int
-    file_bytes: int
-
-
-def fragment_sizes(handle: Handle) -> list[FragmentSize]:
-    """Return the live rows and the bytes of every fragment, in storage order."""
-    with lance_errors(f"looking at the fragments of {handle}"):
-        described = [part.metadata for part in handle.dataset.get_fragments()]
-    return [
-        FragmentSize(part.num_rows, sum(file.file_size_bytes or 0 for file in part.files))
-        for part in described
-    ]
-
-
-def over_full_tier(handle: Handle) -> list[int]:
-    """Return the fragments of the smallest size class that has too many, or none.
-
-    Sizes grow by a fixed factor from class to class, so merging a class when it is full
-    rewrites each row a few times in its life, however many rows there are.
-    """
-    tiers: dict[int, list[int]] = {}
-    for fragment_id, rows in fragment_rows(handle):
-        tier = 0
-        while rows >= _TIER_BASE_ROWS * _TIER_WIDTH**tier:
-            tier += 1
-        tiers.setdefault(tier, []).append(fragment_id)
-    for tier in sorted(tiers):
-        if len(tiers[tier]) >= _TIER_WIDTH:
-            return tiers[tier]
-    return []
 
 
 def rewrite_fragments(
