@@ -25,6 +25,7 @@ from omnigraph.compiler.ir.ops import MutationIr, ReadIr
 from omnigraph.compiler.source import Source
 from omnigraph.config.environment import process_environment, spark_master
 from omnigraph.engine.maintain import IndexReport, ensure_indexes
+from omnigraph.engine.read.blob_bytes import blob_bytes
 from omnigraph.engine.read.context import Limits
 from omnigraph.engine.read.trace import Trace
 from omnigraph.engine.write.commit import Terms, commit_changes
@@ -59,6 +60,9 @@ from omnigraph.storage.store import GraphStore, init_store, open_store
 from omnigraph.storage.verify import Finding
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
     from omnigraph.pipeline.embed_graph import GraphEmbedResult
     from omnigraph.pipeline.export import Selection
     from omnigraph.pipeline.sources import Data
@@ -138,6 +142,30 @@ class Graph:
         compiled = compile_query(catalog, read_text(source), name)
         return self._reader.run(snapshot, catalog, compiled, params, limits, cancel)
 
+    def stream(
+        self,
+        source: Text,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str = "main",
+        at: str | int | None = None,
+        limits: Limits | None = None,
+        cancel: threading.Event | None = None,
+        batch_rows: int = 65_536,
+    ) -> Iterator[pa.RecordBatch]:
+        """Run a read query like `query` and return its rows in Arrow batches, in order.
+
+        Which rows there are, and their order, is settled before this returns; their values are
+        fetched batch by batch, so a large result never is in memory as a whole. There is at least
+        one batch: the schema is known even without rows.
+        """
+        snapshot = self._snapshot_at(branch, at)
+        catalog = self._catalog(snapshot)
+        compiled = compile_query(catalog, read_text(source), name)
+        reader = self._reader
+        return reader.stream(snapshot, catalog, compiled, params, limits, cancel, batch_rows)
+
     def profile(
         self,
         source: Text,
@@ -161,6 +189,31 @@ class Graph:
         result = self._reader.run(snapshot, catalog, compiled, params, limits, trace=trace)
         compile_s, total_s = compiled_at - started, clock.monotonic() - started
         return Profile(result, tuple(trace.steps), compile_s * 1_000, total_s * 1_000)
+
+    def read_blob(
+        self,
+        type_name: str,
+        id: str,
+        prop: str,
+        *,
+        branch: str = "main",
+        at: str | int | None = None,
+    ) -> bytes | None:
+        """Return the bytes of one Blob, of which queries only return a description.
+
+        Args:
+            type_name: a node or edge type.
+            id: the id of the node or edge.
+            prop: the Blob property.
+            branch: the branch to read.
+            at: a commit id, or a version of the branch, to read the past.
+
+        Raises:
+            NotFoundError: no such type, property, node or edge.
+            BadRequestError: the property is not a Blob.
+        """
+        snapshot = self._snapshot_at(branch, at)
+        return blob_bytes(snapshot, self._catalog(snapshot), type_name, id, prop)
 
     def mutate(
         self,
@@ -306,6 +359,32 @@ class Graph:
                 self.branches.delete(branch)
             raise
         return replace(result, base_branch=source, branch_created=created is not None)
+
+    def spark(
+        self, session: SparkSession, *, branch: str = "main", at: str | int | None = None
+    ) -> dict[str, DataFrame]:
+        """Return one Spark DataFrame per type, all at one snapshot.
+
+        Args:
+            session: a classic SparkSession; it learns to read `format("omnigraph")`.
+            branch: the branch to read.
+            at: a commit id, or a version of the branch, to read the past.
+        """
+        from omnigraph.graph.spark_source import frames  # needs PySpark
+
+        return frames(session, GraphAt(self, self._snapshot_at(branch, at)))
+
+    def write_spark(
+        self,
+        frame: DataFrame,
+        *,
+        type: str,
+        mode: str = "append",
+        branch: str = "main",
+        actor: str | None = None,
+    ) -> LoadResult:
+        """Commit a Spark DataFrame with rows of one type as one commit; see `load`."""
+        return self.load({type: frame}, mode, branch=branch, actor=actor, spark=frame.sparkSession)
 
     def export(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.engine.read.context import Limits
 from omnigraph.graph.texts import Text
 from omnigraph.result import QueryResult
@@ -37,6 +38,16 @@ class GraphAt:
     def __init__(self, graph: Graph, snapshot: Snapshot) -> None:
         self._graph = graph
         self.snapshot = snapshot
+
+    @property
+    def uri(self) -> str:
+        """Where the graph lives."""
+        return self._graph.uri
+
+    @property
+    def catalog(self) -> Catalog:
+        """What the schema of that commit means."""
+        return self._graph._catalog(self.snapshot)
 
     def query(
         self,

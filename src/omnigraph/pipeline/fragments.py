@@ -38,8 +38,10 @@ class TablePiece:
         """Open the table at its version."""
         return lance.dataset(self.uri, version=self.version, storage_options=self.storage_options)
 
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the live rows of the fragments, in storage order."""
+    def batches(
+        self, columns: Sequence[str] | None = None, *, blobs: bool = True
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the live rows of the fragments, in storage order; blobs whole or described."""
         with lance_errors(f"reading {self.uri}"):
             dataset = self.dataset()
             chosen = [dataset.get_fragment(number) for number in self.fragments]
@@ -47,7 +49,7 @@ class TablePiece:
                 columns=None if columns is None else list(columns),
                 fragments=[one for one in chosen if one is not None],
                 scan_in_order=True,
-                blob_handling="all_binary",
+                blob_handling="all_binary" if blobs else None,
             ).to_batches()
 
 

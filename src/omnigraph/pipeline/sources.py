@@ -25,7 +25,7 @@ from omnigraph.pipeline.model import InputError
 
 TableFormat = Literal["parquet", "arrow", "csv"]
 Frame: TypeAlias = Any
-"""A pandas or polars DataFrame, or an Arrow table or batch."""
+"""A pandas, polars or Spark DataFrame, or an Arrow table or batch."""
 Stream: TypeAlias = IO[bytes] | IO[str]
 Data: TypeAlias = "str | Path | bytes | Stream | Mapping[str, str | Path | Frame] | Sequence[Data]"
 """Paths, globs or folders of files, `-` for standard input, JSON lines as bytes, an open file, or
@@ -41,6 +41,10 @@ _TABLE_SUFFIXES: Mapping[str, TableFormat] = {
 _LINE_SUFFIXES = (".jsonl", ".ndjson", ".json")
 _MAGIC: Mapping[bytes, Compression] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _STDIN = "-"
+_EXACT_PARQUET = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +154,20 @@ class _Finder:
                 raise NotFoundError(f"file '{given}' not found")
             yield self._table(word, str(given), path, table_format)
         else:
-            yield self._frame(word, given)
+            yield from self._frame(word, given)
 
-    def _frame(self, word: str, frame: Frame) -> Source:
+    def _frame(self, word: str, frame: Frame) -> Iterator[Source]:
+        if is_spark_frame(frame):
+            folder = self._copy_path()
+            write_spark_frame(frame, folder)
+            for path in sorted(folder.glob("*.parquet")):
+                yield self._table(word, f"<{word}>", path, "parquet")
+            return
         table = _arrow(frame)
         path = self._copy_path()
         with pa.ipc.new_file(path, table.schema) as writer:
             writer.write_table(table)
-        return self._table(word, f"<{word}>", path, "arrow")
+        yield self._table(word, f"<{word}>", path, "arrow")
 
     def _table(self, word: str, name: str, path: Path, table_format: TableFormat) -> Source:
         kind = self._catalog.nodes.get(word) or self._catalog.find_edge(word)
@@ -185,6 +195,31 @@ class _Finder:
     def _copy_path(self) -> Path:
         self._copies += 1
         return self._folder / f"input.{self._copies}"
+
+
+def is_spark_frame(frame: Frame) -> bool:
+    """Whether something is a DataFrame of Spark, without loading Spark to find out."""
+    return type(frame).__module__.startswith("pyspark.sql.") and hasattr(frame, "sparkSession")
+
+
+def write_spark_frame(frame: Frame, folder: Path) -> None:
+    """Let Spark write a DataFrame as Parquet files, which tasks then read like any others.
+
+    Spark's usual form of timestamps ends in 2262; the settings belong to the session, so they are
+    put back.
+    """
+    conf = frame.sparkSession.conf
+    before = {name: conf.get(name, None) for name in _EXACT_PARQUET}
+    try:
+        for name, value in _EXACT_PARQUET.items():
+            conf.set(name, value)
+        frame.write.mode("overwrite").parquet(str(folder))
+    finally:
+        for name, old in before.items():
+            if old is None:
+                conf.unset(name)
+            else:
+                conf.set(name, old)
 
 
 def local_path(text: str) -> Path:

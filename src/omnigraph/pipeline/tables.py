@@ -180,7 +180,7 @@ def from_arrow(values: pa.Array, kind: PropType) -> pa.Array:
         case Scalar.F32 | Scalar.F64 if pa.types.is_integer(found) or pa.types.is_floating(found):
             return from_json(values.cast(pa.float64(), safe=False), kind)
         case scalar if scalar in INTEGERS and (
-            pa.types.is_integer(found) or pa.types.is_floating(found)
+            pa.types.is_integer(found) or pa.types.is_floating(found) or pa.types.is_decimal(found)
         ):
             return values.cast(target)
         case _:
