@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import pyarrow as pa
 
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.compiler.compile import BoundQuery, CompiledQuery
@@ -17,7 +19,7 @@ from omnigraph.engine.read.context import Budget, Images, Limits
 from omnigraph.engine.read.images import SnapshotImages
 from omnigraph.engine.read.narrow import narrow_images, tables_of
 from omnigraph.engine.read.plan import Plans
-from omnigraph.engine.read.run import run_read
+from omnigraph.engine.read.run import run_read, stream_read
 from omnigraph.engine.read.trace import Step, Trace
 from omnigraph.engine.search.queries import text_operands, with_vectors
 from omnigraph.engine.write.change_set import ChangeSet
@@ -78,15 +80,8 @@ class GraphReader:
             BadRequestError: a parameter is wrong, or the query is a mutation.
             BudgetExceededError: a limit was reached.
         """
-        bound = compiled.bind(params, now_ms=self._options.clock.now_us() // 1_000)
+        ir, images, bound = self._start(snapshot, catalog, compiled, params)
         budget = Budget(limits or self._options.limits, self._options.clock, cancel)
-        ready = self._ready.get(id(compiled))
-        if ready is None or ready.compiled is not compiled or ready.commit != snapshot.commit_id:
-            ready = self._make_ready(snapshot, catalog, compiled, bound)
-        ir, images = ready.ir, ready.images
-        if ready.has_text:
-            embedder = self._options.embedder
-            ir, bound = with_vectors(ir, bound, embedder, catalog, snapshot)
         if trace is not None:
             trace.expected = self._expected(snapshot, catalog, ir, images)
         found = run_read(ir, images, bound, budget, trace)
@@ -95,6 +90,51 @@ class GraphReader:
         return QueryResult.of_columns(
             found.names, found.arrays, compiled.name, snapshot.branch, snapshot.commit_id
         )
+
+    def stream(
+        self,
+        snapshot: Snapshot,
+        catalog: Catalog,
+        compiled: CompiledQuery,
+        params: Mapping[str, Any] | None,
+        limits: Limits | None,
+        cancel: threading.Event | None,
+        batch_rows: int,
+    ) -> Iterator[pa.RecordBatch]:
+        """Return the rows of a compiled read in batches; see `run`."""
+        if batch_rows < 1:
+            raise BadRequestError("a batch has at least one row", hint="65536 is the usual size")
+        ir, images, bound = self._start(snapshot, catalog, compiled, params)
+        budget = Budget(limits or self._options.limits, self._options.clock, cancel)
+        pieces = stream_read(ir, images, bound, budget, batch_rows)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            try:
+                for piece in pieces:
+                    budget.check("return", piece.rows)
+                    yield pa.RecordBatch.from_arrays(list(piece.arrays), names=list(piece.names))
+            finally:
+                if self.cache.shrink():
+                    self.forget()
+
+        return batches()
+
+    def _start(
+        self,
+        snapshot: Snapshot,
+        catalog: Catalog,
+        compiled: CompiledQuery,
+        params: Mapping[str, Any] | None,
+    ) -> tuple[ReadIr, Images, BoundQuery]:
+        """Bind and plan a query, and find what it runs on."""
+        bound = compiled.bind(params, now_ms=self._options.clock.now_us() // 1_000)
+        ready = self._ready.get(id(compiled))
+        if ready is None or ready.compiled is not compiled or ready.commit != snapshot.commit_id:
+            ready = self._make_ready(snapshot, catalog, compiled, bound)
+        if not ready.has_text:
+            return ready.ir, ready.images, bound
+        ir, bound = with_vectors(ready.ir, bound, self._options.embedder, catalog, snapshot)
+        return ir, ready.images, bound
 
     def explain(self, snapshot: Snapshot, catalog: Catalog, ir: ReadIr) -> str:
         """Return the operators a query would run as now, how they get at rows and how many."""

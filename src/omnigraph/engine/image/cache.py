@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.image.arrays import one_array
+from omnigraph.engine.image.blobs import described
 from omnigraph.engine.image.layers import layers_of
 from omnigraph.engine.image.postings import Postings, build_lists, with_changes
 from omnigraph.engine.image.table import ID, BaseTable, TableImage, fresh_image
@@ -132,7 +133,7 @@ class ImageCache:
         rows = (
             None
             if upserts is None
-            else _loose(upserts.append_column(_UNKNOWN_ROW_ID, _nulls(upserts)))
+            else _loose(described(upserts).append_column(_UNKNOWN_ROW_ID, _nulls(upserts)))
         )
         newer = image.with_changes(rows, deleted, in_place=in_place)
         if not newer.wants_folding:
@@ -300,7 +301,7 @@ def read_image(reader: Reader, rows: int) -> TableImage:
 
     def load(names: Sequence[str]) -> pa.Table:
         plain = [name for name in names if name != ROW_ID]
-        return reader.scan(plain, with_row_id=ROW_ID in names)
+        return described(reader.scan(plain, with_row_id=ROW_ID in names))
 
     return fresh_image(rows, load)
 
@@ -329,7 +330,7 @@ def _whole_rows(reader: Reader, inserted: pa.Table, updated: pa.Table) -> pa.Tab
     if not parts:
         return None
     names = [*reader.schema.names, ROW_ID]
-    return pa.concat_tables([_loose(part.select(names)) for part in parts])
+    return pa.concat_tables([_loose(described(part.select(names))) for part in parts])
 
 
 def _deleted_ids(image: TableImage, row_ids: pa.Array) -> list[str] | None:

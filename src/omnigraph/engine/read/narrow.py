@@ -36,6 +36,7 @@ from omnigraph.compiler.ir.ops import (
     iter_ops,
 )
 from omnigraph.engine.image.arrays import one_array
+from omnigraph.engine.image.blobs import described
 from omnigraph.engine.image.postings import Postings, build_postings
 from omnigraph.engine.image.table import TableImage, fresh_image
 from omnigraph.engine.image.vectors import Vectors, build_vectors
@@ -216,7 +217,7 @@ class _Fetch:
         self._rows += rows.num_rows
         if self._rows >= MAX_ROWS:
             raise _TooLargeError
-        self._parts.setdefault(key, []).append(rows)
+        self._parts.setdefault(key, []).append(described(rows))
         return rows
 
 
@@ -259,7 +260,7 @@ class NarrowImages:
         if found is None:
             rows = self._tables.get(key)
             if rows is None:  # nothing the query does reaches this type
-                rows = self._snapshot.open(key).schema.empty_table()
+                rows = described(self._snapshot.open(key).schema.empty_table())
             found = _image_of(rows)
             self._images[key] = found
         return found

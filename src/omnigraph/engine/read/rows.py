@@ -26,6 +26,11 @@ class Rows:
         """Return the given rows, in their order; a row may be taken more than once."""
         return Rows(len(which), {var: at[which] for var, at in self.at.items()})
 
+    def slice(self, start: int, length: int) -> Rows:
+        """Return some rows that follow each other."""
+        part = {var: at[start : start + length] for var, at in self.at.items()}
+        return Rows(max(0, min(length, self.size - start)), part)
+
     def keep(self, mask: Mask) -> Rows:
         """Return the rows for which the mask is true."""
         if mask.all():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,10 +51,7 @@ def run_read(
         return look_up(plan.point, images, bound)
     ctx = ReadContext(images, bound.params, plan.types, budget or Budget(), trace=trace)
     window = Window(bound.offset, bound.limit)
-    if plan.is_led and window.end is not None:
-        rows = leading_rows(plan, window.end, ctx)
-    else:
-        rows = run_stages(plan.stages, ONE_EMPTY_ROW, ctx)
+    rows = _matched(plan, window, ctx)
     if trace is None:
         return _answer(plan, rows, window, ctx)
     with trace.step("return") as step:
@@ -62,8 +60,40 @@ def run_read(
     return answer
 
 
+def stream_read(
+    ir: ReadIr, images: Images, bound: BoundQuery, budget: Budget, batch_rows: int
+) -> Iterator[Answer]:
+    """Return the result of a read query piece by piece, in order; there is at least one piece.
+
+    The match is made, ranked and ordered before this returns; values are fetched as the pieces
+    are asked for. Groups come in one go.
+    """
+    plan = prepared(ir)
+    ctx = ReadContext(images, bound.params, plan.types, budget)
+    window = Window(bound.offset, bound.limit)
+    found = _ordered(plan, _matched(plan, window, ctx), window, ctx)
+    if isinstance(found, Answer):
+        return (found.slice(at, batch_rows) for at in range(0, max(found.rows, 1), batch_rows))
+    return (
+        _projected(ir, found.slice(at, batch_rows), ctx)
+        for at in range(0, max(found.size, 1), batch_rows)
+    )
+
+
+def _matched(plan: Prepared, window: Window, ctx: ReadContext) -> Rows:
+    """Run the operators; where a ranking leads, only as far as its best rows need."""
+    if plan.is_led and window.end is not None:
+        return leading_rows(plan, window.end, ctx)
+    return run_stages(plan.stages, ONE_EMPTY_ROW, ctx)
+
+
 def _answer(plan: Prepared, rows: Rows, window: Window, ctx: ReadContext) -> Answer:
-    """Group, rank, order and project what the operators matched."""
+    found = _ordered(plan, rows, window, ctx)
+    return found if isinstance(found, Answer) else _projected(plan.ir, found, ctx)
+
+
+def _ordered(plan: Prepared, rows: Rows, window: Window, ctx: ReadContext) -> Rows | Answer:
+    """Group, rank and order what the operators matched; what is left is to fetch values."""
     ir = plan.ir
     for score in plan.fusions:
         ctx.fused[score] = fused(score, rows, window.end, ctx, best=plan.needs_best_only(score))
@@ -81,7 +111,7 @@ def _answer(plan: Prepared, rows: Rows, window: Window, ctx: ReadContext) -> Ans
         rows, keys = rows.take(ahead), [key[ahead] for key in keys]
     ctx.budget.check("order", rows.size, len(rows.at) + len(keys) + len(plan.tie_breakers))
     order = sorted_rows([*keys, *by_ids(plan.tie_breakers, rows, ctx)], rows.size)
-    return _projected(ir, rows.take(window.of(order)), ctx)
+    return rows.take(window.of(order))
 
 
 @dataclass(frozen=True, slots=True)
