@@ -26,6 +26,7 @@ _SLACK = 1.0 - 1e-9
 
 
 _WORTH_SPARING = 8
+_LEAST = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
@@ -214,12 +215,22 @@ def bm25_best(postings: Postings, terms: tuple[str, ...], wanted: int) -> Bm25:
         return _cut(bm25(postings, terms), wanted)
     enough = max(at_least_kth(hits.scores, wanted) for hits in found) * _SLACK
     strong = _able_to_reach(found, enough)
-    rows = np.concatenate([hits.rows for hits in strong])
-    sums = _summed(rows, strong)[rows]
     missing = sum(hits.best for hits in found) - sum(hits.best for hits in strong)
-    enough = max(enough, at_least_kth(sums, wanted * len(strong)) * _SLACK)
-    rows = distinct(rows[sums + missing >= enough])
+    rows = _within_reach(strong, wanted, enough, missing)
     return _cut(Bm25(rows, _added_up(found, rows)), wanted)
+
+
+def _within_reach(strong: list[Hits], wanted: int, enough: float, missing: float) -> Ints:
+    """Return the rows that may be among the best once what is missing of them is added."""
+    rows = np.concatenate([hits.rows for hits in strong])
+    sums = _summed(rows, strong)
+    if 2 * len(rows) > len(sums):  # most rows have one of the terms: look at all of them in order
+        enough = max(enough, at_least_kth(sums, wanted) * _SLACK)
+        return np.flatnonzero(sums >= max(enough - missing, _LEAST))
+    sums = sums[rows]
+    # A row is in the array once per term, so as many more values must reach the score.
+    enough = max(enough, at_least_kth(sums, wanted * len(strong)) * _SLACK)
+    return distinct(rows[sums + missing >= enough])
 
 
 def _summed(rows: Ints, found: list[Hits]) -> Floats:
