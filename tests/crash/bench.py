@@ -26,10 +26,10 @@ class Bench:
     def __init__(self, start: Callable[..., Child], name: str, folder: Path) -> None:
         self.start, self.operation, self.folder = start, OPERATIONS[name], folder
         self._count = 0
-        self.before = self._read(self.fresh())
+        self.before = self.read(self.fresh())
         after = self.fresh()
         self.passes = self.start(record_passes, name, str(after)).succeed().said[-1]
-        self.after = self._read(after)
+        self.after = self.read(after)
 
     def fresh(self) -> Path:
         """Return a newly prepared graph."""
@@ -46,7 +46,7 @@ class Bench:
             for skip in sorted({*passes[:3], passes[-1]})
         ]
 
-    def _read(self, root: Path) -> GraphState | None:
+    def read(self, root: Path) -> GraphState | None:
         """Return what a reader sees, which is what the last commit left; None without a graph."""
         try:
             with open_store(str(root), read_only=True) as store:
