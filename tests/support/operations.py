@@ -54,7 +54,8 @@ class Operation:
     """A graph to start from and one thing to do to it."""
 
     name: str
-    prepare: Callable[[Path], None]
+    prepare: Callable[..., None]
+    """Called with a place, and with options where it can be done anywhere."""
     act: Callable[[GraphStore], None] | None
     """None stands for `init`, which starts from nothing."""
     options: StorageOptions = QUIET
@@ -64,13 +65,19 @@ class Operation:
     """Whether it is several writes, so that there are states between before and after."""
 
 
-def run_operation(say: Say, name: str, root: str, sync_log: str | None = None) -> None:
+def run_operation(
+    say: Say,
+    name: str,
+    root: str,
+    sync_log: str | None = None,
+    elsewhere: StorageOptions | None = None,
+) -> None:
     """Child task: do it and say so; the failpoints decide how far it gets.
 
     With `sync_log` it runs durably, and what it forces to the disk is written down there.
     """
     operation = OPERATIONS[name]
-    options = operation.options
+    options = operation.options if elsewhere is None else on_s3(operation.options, elsewhere)
     if sync_log is not None:
         record_syncs(sync_log)
         options = replace(options, durability="full")
@@ -86,7 +93,12 @@ def run_operation(say: Say, name: str, root: str, sync_log: str | None = None) -
     say("closed")
 
 
-def record_passes(say: Say, name: str, root: str) -> None:
+def on_s3(options: StorageOptions, elsewhere: StorageOptions) -> StorageOptions:
+    """Return an operation's options for an object store."""
+    return replace(elsewhere, maintenance=options.maintenance, retention=options.retention)
+
+
+def record_passes(say: Say, name: str, root: str, elsewhere: StorageOptions | None = None) -> None:
     """Child task: do it without interruption and say which passes of which failpoints are its own.
 
     Every operation opens the graph first; what that passes is walked by the recoveries.
@@ -98,7 +110,7 @@ def record_passes(say: Say, name: str, root: str) -> None:
         if word == "opened" and OPERATIONS[name].act is not _only_open:
             opened.update(failpoints.passes())
 
-    run_operation(listen, name, root)
+    run_operation(listen, name, root, elsewhere=elsewhere)
     total = failpoints.passes()
     own = {point: range(opened.get(point, 0), total[point]) for point in total}
     say({point: list(passes) for point, passes in own.items() if passes})
@@ -117,21 +129,22 @@ def interrupted(spec: str) -> Iterator[None]:
     raise AssertionError(f"the block ended without reaching {spec}")
 
 
-def _plain(root: Path) -> None:
-    new_graph(root, QUIET).close()
+def _plain(root: Path | str, options: StorageOptions = QUIET) -> None:
+    new_graph(root, options).close()
 
 
-def _nothing(root: Path) -> None:
-    root.parent.mkdir(parents=True, exist_ok=True)
+def _nothing(root: Path | str, options: StorageOptions = QUIET) -> None:
+    if options is QUIET:
+        Path(root).parent.mkdir(parents=True, exist_ok=True)
 
 
-def _branched(root: Path) -> None:
-    with new_graph(root, QUIET) as store:
+def _branched(root: Path | str, options: StorageOptions = QUIET) -> None:
+    with new_graph(root, options) as store:
         store.branches.create("side")
 
 
-def _forked(root: Path) -> None:
-    with new_graph(root, QUIET) as store:
+def _forked(root: Path | str, options: StorageOptions = QUIET) -> None:
+    with new_graph(root, options) as store:
         store.branches.create("side")
         write(store, {A: {"a1": 100, "side": 1}}, "side")
 
@@ -264,9 +277,9 @@ def _left_on_deleted_branch(root: Path) -> None:
     (root / layout.branch_ref(layout.MANIFEST, "side")).unlink()
 
 
-def _fragmented(root: Path) -> None:
+def _fragmented(root: Path | str, options: StorageOptions = QUIET) -> None:
     """Prepare a graph whose table lies in many small fragments."""
-    with new_graph(root, QUIET) as store:
+    with new_graph(root, options) as store:
         for number in range(4):
             write(store, {A: {f"f{number}": number}})
 
@@ -286,9 +299,9 @@ def _maintain(store: GraphStore) -> None:
     store.maintain()
 
 
-def _with_garbage(root: Path) -> None:
+def _with_garbage(root: Path | str, options: StorageOptions = GREEDY) -> None:
     """Prepare a graph with old versions, and with forks of a branch that is gone."""
-    with new_graph(root, GREEDY) as store:
+    with new_graph(root, options) as store:
         store.branches.create("side")
         write(store, {A: {"a1": 100}, B: {"b1": 100}}, "side")
         store.branches.create("past", commit_id=store.commits()[1].id)

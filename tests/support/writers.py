@@ -135,6 +135,20 @@ def hold_and_commit(
         say(f"committed {session.outcome}")
 
 
+def append_blindly(say: Say, root: str, options: StorageOptions, name: str) -> None:
+    """Append to two tables without ever noticing that the lease is gone.
+
+    Appends are what Lance rebases without a word: nothing but a fence keeps them out.
+    """
+    setattr(_HeldLease, "check", lambda _: None)  # noqa: B010 - a method on purpose
+    with open_store(root, options=options) as store:
+        session = store.begin()
+        session.append(A, rows({name: 1}))
+        session.append("node:B", rows({name: 1}))
+        session.commit()
+        say("committed")
+
+
 def only_open(say: Say, root: str, options: StorageOptions) -> None:
     """Open for writing, which heals what others left; the failpoints decide how far it gets."""
     with open_store(root, options=options):
