@@ -64,7 +64,8 @@ def doc(slug):
 
 
 def write_beside(graph, slug):
-    with omnigraph.connect(graph.uri, options=FAST) as other:
+    options = omnigraph.GraphOptions(storage=FAST.storage, embedder=None)
+    with omnigraph.connect(graph.uri, options=options) as other:
         other.mutate(f'query q() {{ insert Doc {{ slug: "{slug}", text: "y" }} }}')
 
 

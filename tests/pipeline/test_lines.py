@@ -6,13 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from omnigraph.pipeline.files import InputFile
 from omnigraph.pipeline.lines import read_blocks
 
 
 def lines_of(path, compression=None, start=0, end=None, max_line=1 << 20, block=7):
     """All lines of a range, with offsets, however the blocks fall."""
     found = []
-    blocks = read_blocks(path, compression, start, end, max_line_bytes=max_line, block_bytes=block)
+    blocks = read_blocks(
+        InputFile(str(path)), compression, start, end, max_line_bytes=max_line, block_bytes=block
+    )
     for one in blocks:
         at = one.offset
         assert one.data.endswith(b"\n")

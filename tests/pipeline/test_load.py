@@ -3,6 +3,7 @@
 import datetime as dt
 import gzip
 import io
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -10,7 +11,8 @@ import pytest
 import omnigraph
 from omnigraph.engine.write.violations import ConstraintError, Rule
 from omnigraph.errors import BadRequestError, DeniedError, NotFoundError
-from omnigraph.pipeline.model import InputError, UnreadableError
+from omnigraph.pipeline import loaded
+from omnigraph.pipeline.model import InputError, PipelineOptions, StagingError, UnreadableError
 from tests.pipeline.conftest import edge, jsonl, node, rows
 from tests.support.fast import FAST
 
@@ -387,7 +389,7 @@ def test_faults_name_their_file_and_line_in_each_of_several(graph, tmp_path):
     [
         pytest.param("nowhere.jsonl", NotFoundError, id="missing"),
         pytest.param("nowhere*.jsonl", NotFoundError, id="glob"),
-        pytest.param("s3://bucket/x.jsonl", InputError, id="s3"),
+        pytest.param("gs://bucket/x.jsonl", InputError, id="gs"),
         pytest.param(17, InputError, id="number"),
         pytest.param({"Robot": pa.table({"name": ["x"]})}, InputError, id="type"),
         pytest.param({"Person": pa.table({"nam": ["x"]})}, InputError, id="column"),
@@ -427,3 +429,68 @@ def test_texts_become_vectors_where_the_schema_asks(tmp_path):
         found = rows(graph, "node:Doc")
         assert len(found["a"]["v"]) == 8
         assert found["b"]["v"][0] == 1
+
+
+def test_as_many_faults_are_told_as_asked_for(graph):
+    data = jsonl(*(node("Person", name=f"p{at}", age=-1) for at in range(300)))
+    for asked, told in ((None, 100), (7, 7), (1_000, 300)):
+        error = faults(graph, data, max_errors=asked)
+        assert (len(error.violations), error.total) == (told, 300)
+        assert error.violations[-1].place == f"<bytes>:{told}"
+    with pytest.raises(BadRequestError, match="max_errors is 0"):
+        graph.load(data, max_errors=0)
+
+
+def test_faults_of_rows_and_of_values_come_in_the_order_of_the_input(graph):
+    data = b"{}\n" + jsonl(
+        node("Note", text=None),
+        {"data": {"text": None}, "type": "Note"},
+        node("Person", name="x", age=-1, level="boss"),
+    )
+    error = faults(graph, data + b"{}\n")
+    assert [one.place for one in error.violations] == [
+        "<bytes>:1",
+        "<bytes>:2",
+        "<bytes>:3",
+        "<bytes>:4",
+        "<bytes>:4",
+        "<bytes>:5",
+    ]
+    result = graph.load(data, on_error="skip")
+    assert result.skipped == 4
+
+
+def test_a_full_disk_is_told_and_changes_nothing(graph, tmp_path):
+    (tmp_path / "x.jsonl").write_bytes(jsonl(ADA))
+    before = graph.snapshot().commit_id
+    options = omnigraph.GraphOptions(
+        storage=FAST.storage,
+        pipeline=PipelineOptions(staging=Path("/dev/full")),
+    )
+    with (
+        omnigraph.connect(graph.uri, options=options) as other,
+        pytest.raises(StagingError, match="cannot make a folder"),
+    ):
+        other.load(tmp_path / "x.jsonl")
+    assert graph.snapshot().commit_id == before
+
+
+def test_keys_of_very_much_text_are_checked(graph, monkeypatch):
+    monkeypatch.setattr(loaded, "_LARGE_BYTES", 0)
+    graph.load(jsonl(ADA, BOB, edge("Boss", "ada", "bob", id="b"), edge("Knows", "ada", "bob")))
+    for mode in ("append", "merge", "overwrite"):
+        error = faults(
+            graph,
+            jsonl(
+                node("Person", name="eve", email="e@x"),
+                node("Person", name="eva", email="e@x"),
+                edge("Boss", "ada", "nobody"),
+                edge("Boss", "ada", "bob"),
+                edge("Boss", "ada", "eve"),
+            ),
+            mode=mode,
+        )
+        assert {one.rule for one in error.violations} >= {Rule.UNIQUE, Rule.CARDINALITY}
+    assert graph.load(jsonl(node("Person", name="ada", age=2)), "merge").nodes_loaded == {
+        "Person": 1
+    }

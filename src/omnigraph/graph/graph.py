@@ -23,7 +23,7 @@ from omnigraph.compiler.compile import CompiledQuery, compile_query
 from omnigraph.compiler.ir.explain import explain_query
 from omnigraph.compiler.ir.ops import MutationIr, ReadIr
 from omnigraph.compiler.source import Source
-from omnigraph.config.environment import process_environment, spark_master
+from omnigraph.config.environment import process_environment, s3_options, spark_master
 from omnigraph.engine.maintain import IndexReport, ensure_indexes
 from omnigraph.engine.read.blob_bytes import blob_bytes
 from omnigraph.engine.read.context import Limits
@@ -55,6 +55,7 @@ from omnigraph.pipeline.model import (
 )
 from omnigraph.pipeline.progress import Progress
 from omnigraph.result import MutationResult, QueryResult
+from omnigraph.storage.options import S3Options
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.store import GraphStore, init_store, open_store
 from omnigraph.storage.verify import Finding
@@ -314,6 +315,7 @@ class Graph:
             actor,
             self._options.embedder,
             self._options.clock,
+            self._s3_options,
         )
         given = spark if spark is not None else self._spark_settings()
         with Engines(options, given, defaults.own_spark()) as engines:
@@ -464,6 +466,11 @@ class Graph:
 
         snapshot = self._snapshot_at(branch, at)
         return select(snapshot, self._catalog(snapshot), types, tables)
+
+    def _s3_options(self) -> S3Options:
+        """Return how to reach the object stores of inputs: like the graph's own, if it is there."""
+        own = self._options.storage.s3
+        return own if own != S3Options() else s3_options(process_environment())
 
     def _spark_settings(self) -> SparkSettings | None:
         """Return where Spark runs, if the options or the environment say so."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, Protocol
 
 import pyarrow as pa
 
+from omnigraph.pipeline.files import InputFile
 from omnigraph.pipeline.model import UnreadableError
 
 Compression = Literal["gzip", "zstd"]
@@ -39,7 +39,7 @@ class _Stream(Protocol):
 
 
 def read_blocks(
-    path: Path,
+    file: InputFile,
     compression: Compression | None,
     start: int = 0,
     end: int | None = None,
@@ -53,20 +53,18 @@ def read_blocks(
         UnreadableError: the file is gone, or its compressed data is broken.
     """
     try:
-        stream = _open(path, compression)
+        stream = _open(file, compression)
         try:
             yield from _cut(stream, start, end, max_line_bytes, block_bytes)
         finally:
             stream.close()
     except (OSError, pa.ArrowInvalid) as error:
-        raise UnreadableError(f"{path} cannot be read: {error}") from error
+        raise UnreadableError(f"{file.name} cannot be read: {error}") from error
 
 
-def _open(path: Path, compression: Compression | None) -> _Stream:
-    if compression is None:
-        return path.open("rb", buffering=0)
-    stream: _Stream = pa.CompressedInputStream(pa.OSFile(str(path)), compression)
-    return stream
+def _open(file: InputFile, compression: Compression | None) -> _Stream:
+    plain: _Stream = file.open()
+    return plain if compression is None else pa.CompressedInputStream(plain, compression)
 
 
 def _cut(

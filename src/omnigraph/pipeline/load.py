@@ -33,6 +33,7 @@ from omnigraph.pipeline.spark import SparkRunner
 from omnigraph.pipeline.spark_checks import SparkChecks
 from omnigraph.pipeline.staging import staging_folder
 from omnigraph.pipeline.tasks import Job, Parsed, Task, plan_tasks, run_task
+from omnigraph.storage.options import S3Options
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.store import GraphStore, ReadOnlyError
 from omnigraph.storage.write import WriteSession
@@ -51,6 +52,8 @@ class LoadTarget:
     actor: str | None
     embedder: Embedder | None
     clock: Clock
+    s3: Callable[[], S3Options] = S3Options
+    """Says how to reach object stores that inputs are in."""
 
 
 @dataclass(slots=True)
@@ -108,7 +111,7 @@ def load_data(
     operation_id = target.store.kernel.new_operation_id()
     with staging_folder(target.store, operation_id, options.staging) as folder:
         with timer.stage("plan"):
-            sources = _sources(data, catalog, folder)
+            sources = _sources(target, data, catalog, folder)
             engine = engines.choose(sum(source.bytes for source in sources))
             job = Job(
                 catalog,
@@ -140,8 +143,8 @@ def load_data(
     )
 
 
-def _sources(data: Data, catalog: Catalog, folder: Path) -> list[Source]:
-    sources = find_sources(data, catalog, folder)
+def _sources(target: LoadTarget, data: Data, catalog: Catalog, folder: Path) -> list[Source]:
+    sources = find_sources(data, catalog, folder, target.s3)
     if len(sources) > MAX_SOURCES:
         raise InputError(f"{len(sources)} files in one load", hint=f"at most {MAX_SOURCES} fit")
     return sources

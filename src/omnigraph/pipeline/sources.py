@@ -6,22 +6,21 @@ about its input by name and can run anywhere, and again.
 
 from __future__ import annotations
 
-import glob
 import io
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
 from omnigraph.compiler.catalog.model import Catalog
-from omnigraph.errors import NotFoundError
+from omnigraph.pipeline.files import S3, InputFile, find_files
 from omnigraph.pipeline.lines import Compression
 from omnigraph.pipeline.model import InputError
+from omnigraph.storage.options import S3Options
 
 TableFormat = Literal["parquet", "arrow", "csv"]
 Frame: TypeAlias = Any
@@ -31,14 +30,13 @@ Data: TypeAlias = "str | Path | bytes | Stream | Mapping[str, str | Path | Frame
 """Paths, globs or folders of files, `-` for standard input, JSON lines as bytes, an open file, or
 a mapping from type names to files or tables."""
 
-_TABLE_SUFFIXES: Mapping[str, TableFormat] = {
+_TABLE_FORMATS: Mapping[str, TableFormat] = {
     ".parquet": "parquet",
     ".pq": "parquet",
     ".arrow": "arrow",
     ".feather": "arrow",
     ".csv": "csv",
 }
-_LINE_SUFFIXES = (".jsonl", ".ndjson", ".json")
 _MAGIC: Mapping[bytes, Compression] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _STDIN = "-"
 _EXACT_PARQUET = {
@@ -52,7 +50,7 @@ class LinesSource:
     """A file of JSON lines; `name` is what messages call it."""
 
     name: str
-    path: Path
+    path: InputFile
     compression: Compression | None
     bytes: int
 
@@ -62,7 +60,7 @@ class TableSource:
     """A file with rows of one type."""
 
     name: str
-    path: Path
+    path: InputFile
     format: TableFormat
     table_key: str
     bytes: int
@@ -71,20 +69,25 @@ class TableSource:
 Source = LinesSource | TableSource
 
 
-def find_sources(data: Data, catalog: Catalog, folder: Path) -> list[Source]:
+def find_sources(
+    data: Data, catalog: Catalog, folder: Path, s3: Callable[[], S3Options] = S3Options
+) -> list[Source]:
     """Return everything to read, in order; `folder` takes copies of what is not a file.
+
+    `s3` is asked how to reach object stores if something is in one.
 
     Raises:
         NotFoundError: a named file does not exist.
         InputError: something is not readable as data.
     """
-    return list(_Finder(catalog, folder).find(data))
+    return list(_Finder(catalog, folder, s3).find(data))
 
 
 class _Finder:
-    def __init__(self, catalog: Catalog, folder: Path) -> None:
+    def __init__(self, catalog: Catalog, folder: Path, s3: Callable[[], S3Options]) -> None:
         self._catalog = catalog
         self._folder = folder
+        self._s3 = s3
         self._copies = 0
 
     def find(self, data: object) -> Iterator[Source]:
@@ -112,47 +115,30 @@ class _Finder:
         if text == _STDIN:
             yield self._stream("<stdin>", sys.stdin.buffer)
             return
-        path = local_path(text)
-        if path.is_dir():
-            yield from self._folder_files(path)
-        elif path.exists():
-            yield self._file(path)
-        elif glob.has_magic(text):
-            found = sorted(Path(one) for one in glob.glob(str(path), recursive=True))  # noqa: PTH207 - absolute patterns too
-            if not found:
-                raise NotFoundError(f"no file matches '{text}'")
-            for one in found:
-                yield self._file(one)
-        else:
-            raise NotFoundError(f"file '{text}' not found")
+        for file in find_files(text, self._s3_for(text)):
+            yield self._file(file)
 
-    def _folder_files(self, folder: Path) -> Iterator[Source]:
-        known = [path for path in sorted(folder.iterdir()) if path.is_file() and _is_known(path)]
-        if not known:
-            raise InputError(
-                f"{folder} has no data files", hint="looked for .jsonl, .parquet, .arrow, .csv"
-            )
-        for path in known:
-            yield self._file(path)
+    def _s3_for(self, text: str) -> S3Options:
+        return self._s3() if text.startswith(S3) else S3Options()
 
-    def _file(self, path: Path) -> Source:
-        table_format = _TABLE_SUFFIXES.get(path.suffix.lower())
+    def _file(self, file: InputFile) -> Source:
+        table_format = _TABLE_FORMATS.get(file.parts.suffix.lower())
         if table_format is None:
-            return _lines(str(path), path)
-        return self._table(path.stem, str(path), path, table_format)
+            return _lines(file.name, file)
+        return self._table(file.parts.stem, file.name, file, table_format)
 
     def _typed(self, word: str, given: object) -> Iterator[Source]:
         if isinstance(given, list | tuple):
             for one in given:
                 yield from self._typed(word, one)
         elif isinstance(given, str | Path):
-            path = local_path(str(given))
-            table_format = _TABLE_SUFFIXES.get(path.suffix.lower())
-            if table_format is None:
-                raise InputError(f"{given} is not a .parquet, .arrow, .feather or .csv file")
-            if not path.exists():
-                raise NotFoundError(f"file '{given}' not found")
-            yield self._table(word, str(given), path, table_format)
+            for file in find_files(str(given), self._s3_for(str(given))):
+                table_format = _TABLE_FORMATS.get(file.parts.suffix.lower())
+                if table_format is None:
+                    raise InputError(
+                        f"{file.name} is not a .parquet, .arrow, .feather or .csv file"
+                    )
+                yield self._table(word, file.name, file, table_format)
         else:
             yield from self._frame(word, given)
 
@@ -161,15 +147,15 @@ class _Finder:
             folder = self._copy_path()
             write_spark_frame(frame, folder)
             for path in sorted(folder.glob("*.parquet")):
-                yield self._table(word, f"<{word}>", path, "parquet")
+                yield self._table(word, f"<{word}>", InputFile(str(path)), "parquet")
             return
         table = _arrow(frame)
         path = self._copy_path()
         with pa.ipc.new_file(path, table.schema) as writer:
             writer.write_table(table)
-        yield self._table(word, f"<{word}>", path, "arrow")
+        yield self._table(word, f"<{word}>", InputFile(str(path)), "arrow")
 
-    def _table(self, word: str, name: str, path: Path, table_format: TableFormat) -> Source:
+    def _table(self, word: str, name: str, file: InputFile, table_format: TableFormat) -> Source:
         kind = self._catalog.nodes.get(word) or self._catalog.find_edge(word)
         if kind is None:
             known = ", ".join([*self._catalog.nodes, *self._catalog.edges])
@@ -177,7 +163,7 @@ class _Finder:
                 f"{name}: the schema has no type '{word}'",
                 hint=f'name the type: {{"Type": "{name}"}}; known types: {known}',
             )
-        return TableSource(name, path, table_format, kind.table_key, path.stat().st_size)
+        return TableSource(name, file, table_format, kind.table_key, file.size)
 
     def _stream(self, name: str, stream: Any) -> Source:  # noqa: ANN401 - anything with `read`
         path = self._copy_path()
@@ -190,7 +176,7 @@ class _Finder:
             else:
                 target.write(first)
                 shutil.copyfileobj(stream, target, 1 << 20)
-        return _lines(name, path)
+        return _lines(name, InputFile(str(path)))
 
     def _copy_path(self) -> Path:
         self._copies += 1
@@ -222,30 +208,10 @@ def write_spark_frame(frame: Frame, folder: Path) -> None:
                 conf.set(name, old)
 
 
-def local_path(text: str) -> Path:
-    """Return the path of a plain path or `file://` address."""
-    if "://" not in text:
-        return Path(text).expanduser()
-    parts = urlsplit(text)
-    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
-        raise InputError(
-            f"cannot read from '{text}'", hint="copy it to a local file; paths and file:// work"
-        )
-    return Path(unquote(parts.path))
-
-
-def _lines(name: str, path: Path) -> LinesSource:
-    with path.open("rb") as file:
-        head = file.read(4)
+def _lines(name: str, file: InputFile) -> LinesSource:
+    head = file.head(4)
     found = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
-    return LinesSource(name, path, found, path.stat().st_size)
-
-
-def _is_known(path: Path) -> bool:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in (".gz", ".zst"):
-        suffixes.pop()
-    return bool(suffixes) and (suffixes[-1] in _LINE_SUFFIXES or suffixes[-1] in _TABLE_SUFFIXES)
+    return LinesSource(name, file, found, file.size)
 
 
 def _arrow(frame: Frame) -> pa.Table:

@@ -35,12 +35,14 @@ def staging_folder(
     kernel = store.kernel
     if elsewhere is not None:
         folder = elsewhere.absolute() / operation_id
-        folder.mkdir(parents=True)
     elif kernel.root.is_local:
         folder = kernel.objects.path(f"{layout.STAGING_DIR}/{operation_id}").absolute()
-        folder.mkdir(parents=True)
     else:
-        folder = Path(tempfile.mkdtemp(prefix="omnigraph-load-"))
+        folder = Path(tempfile.gettempdir()) / f"omnigraph-load-{operation_id}"
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise StagingError(f"cannot make a folder for the load: {error}") from error
     try:
         yield folder
     finally:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from omnigraph.engine.write.cells import CellError, column
 from omnigraph.engine.write.violations import Rule, Violation
 from omnigraph.pipeline.columns import DAY_MS, OddColumnError, from_json, json_type
 from omnigraph.pipeline.faults import Faults
+from omnigraph.pipeline.files import InputFile
 from omnigraph.pipeline.model import InputError, UnreadableError
 from omnigraph.pipeline.row_ids import Ints
 from omnigraph.pipeline.rows import Kind, Rows
@@ -39,7 +39,7 @@ _EPOCH_MOMENT = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def read_table(
-    path: Path, name: str, table_format: TableFormat, kind: Kind, faults: Faults
+    path: InputFile, name: str, table_format: TableFormat, kind: Kind, faults: Faults
 ) -> Iterator[Rows]:
     """Yield the rows of a file; rows with a value that does not fit are faults.
 
@@ -57,13 +57,13 @@ def read_table(
         raise UnreadableError(f"{name} cannot be read: {error}") from error
 
 
-def _batches(path: Path, table_format: TableFormat, kind: Kind) -> Iterator[pa.RecordBatch]:
+def _batches(path: InputFile, table_format: TableFormat, kind: Kind) -> Iterator[pa.RecordBatch]:
     match table_format:
         case "parquet":
-            with pq.ParquetFile(path) as file:
+            with path.open() as opened, pq.ParquetFile(opened) as file:
                 yield from file.iter_batches(_BATCH_ROWS)
         case "arrow":
-            with pa.memory_map(str(path)) as source:
+            with path.mapped() as source:
                 reader = pa.ipc.open_file(source)
                 for at in range(reader.num_record_batches):
                     yield reader.get_batch(at)
@@ -71,7 +71,7 @@ def _batches(path: Path, table_format: TableFormat, kind: Kind) -> Iterator[pa.R
             yield from _csv_batches(path, kind)
 
 
-def _csv_batches(path: Path, kind: Kind) -> Iterator[pa.RecordBatch]:
+def _csv_batches(path: InputFile, kind: Kind) -> Iterator[pa.RecordBatch]:
     names = [ID, *_ENDS, *_ENDS.values(), *kind.properties]
     options = pcsv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.string()),
@@ -80,7 +80,10 @@ def _csv_batches(path: Path, kind: Kind) -> Iterator[pa.RecordBatch]:
         quoted_strings_can_be_null=False,
     )
     parse = pcsv.ParseOptions(newlines_in_values=True)
-    with pcsv.open_csv(path, parse_options=parse, convert_options=options) as reader:
+    with (
+        path.open() as opened,
+        pcsv.open_csv(opened, parse_options=parse, convert_options=options) as reader,
+    ):
         yield from reader
 
 

@@ -16,6 +16,7 @@ from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.engine.write.values import broken_values
 from omnigraph.engine.write.violations import MAX_REPORTED
 from omnigraph.pipeline.faults import Fault, Faults
+from omnigraph.pipeline.files import InputFile
 from omnigraph.pipeline.lines import Compression, read_blocks
 from omnigraph.pipeline.records import read_rows
 from omnigraph.pipeline.rows import AT, Kind, Origin, Rows, to_table
@@ -49,7 +50,7 @@ class LinesTask:
     job: Job
     number: int
     source: int
-    path: Path
+    path: InputFile
     compression: Compression | None
     start: int
     end: int | None
@@ -63,7 +64,7 @@ class TableTask:
     number: int
     source: int
     name: str
-    path: Path
+    path: InputFile
     format: TableFormat
     table_key: str
 

@@ -1,0 +1,64 @@
+"""Loads from and into an object store: the same files, found and read there."""
+
+import gzip
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import omnigraph
+from omnigraph import GraphOptions
+from omnigraph.errors import NotFoundError
+from omnigraph.pipeline.files import InputFile, _s3_files
+from omnigraph.pipeline.model import UnreadableError
+from omnigraph.storage.options import S3Options, StorageOptions
+from tests.pipeline.conftest import SCHEMA, edge, jsonl, node, rows
+from tests.support.s3 import BUCKET, running_s3
+
+pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("s3")]
+
+
+@pytest.fixture(scope="module")
+def options(tmp_path_factory):
+    with running_s3(tmp_path_factory.mktemp("s3")) as server:
+        found = server.options()
+        yield S3Options(**{**found, "allow_http": True})
+
+
+@pytest.fixture
+def far(options, request):
+    place = f"s3://{BUCKET}/{request.node.name[:40]}/g.omni"
+    storage = StorageOptions(s3=options, maintenance="manual")
+    with omnigraph.init(place, SCHEMA, options=GraphOptions(storage=storage)) as made:
+        yield made
+
+
+def put(options, name, data):
+    with _s3_files(options).open_output_stream(f"{BUCKET}/{name}", compression=None) as out:
+        out.write(data)
+
+
+def test_files_of_an_object_store_are_loaded_into_a_graph_there(far, options, spark):
+    put(options, "in/a.jsonl", jsonl(*(node("Person", name=f"p{at}") for at in range(9))))
+    put(options, "in/b.jsonl.gz", gzip.compress(jsonl(edge("Knows", "p0", "p1"))))
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"text": ["x"]}), sink)
+    put(options, "in/Note.parquet", sink.getvalue().to_pybytes())
+    far.load(f"s3://{BUCKET}/in/")
+    found = {key: rows(far, key) for key in ("node:Person", "node:Note", "edge:Knows")}
+    assert [len(one) for one in found.values()] == [9, 1, 1]
+    far.load(f"s3://{BUCKET}/in/*.jsonl", "merge", spark=spark)
+    assert rows(far, "node:Person") == found["node:Person"]
+    far.load({"Note": f"s3://{BUCKET}/in/Note.parquet"}, "append")
+    assert len(rows(far, "node:Note")) == 2
+
+
+def test_faults_and_missing_objects_are_named(far, options):
+    put(options, "bad/a.jsonl", jsonl(node("Person", name="x")) + b"{}\n")
+    with pytest.raises(omnigraph.OmniGraphError, match=f"s3://{BUCKET}/bad/a.jsonl:2: expected"):
+        far.load(f"s3://{BUCKET}/bad/a.jsonl")
+    for name in ("bad/none.jsonl", "bad/*.csv"):
+        with pytest.raises(NotFoundError, match=r"none.jsonl|csv"):
+            far.load(f"s3://{BUCKET}/{name}")
+    with pytest.raises(UnreadableError, match="cannot be read"):
+        InputFile("no-such-bucket/x", options).head(1)
