@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import resource
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -19,6 +21,14 @@ def per_call_us(work: Callable[[Any], object], inputs: list[Any]) -> float:
         work(one)
         taken.append(time.perf_counter() - started)
     return statistics.median(taken) * 1e6
+
+
+def process_cpu(command: list[str]) -> float:
+    """Return the processor seconds of a whole process, its threads included."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
 
 
 def compare(

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import multiprocessing as mp
 import os
-import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -24,7 +22,7 @@ import lance
 
 import omnigraph
 from bench import _data, read
-from bench._rounds import ROUNDS
+from bench._rounds import ROUNDS, process_cpu
 from omnigraph.graph import GraphOptions
 from omnigraph.storage.options import StorageOptions
 
@@ -65,20 +63,16 @@ graph = omnigraph.connect({uri!r}, read_only=True)
 assert len(graph.query({read.LOOKUP!r}, params={{"k": {key!r}}})) == 1
 """
     theirs = f"import lance; lance.dataset({raw!r})"
-    pairs = [(_process_cpu(ours), _process_cpu(theirs)) for _ in range(ROUNDS)]
+    pairs = [
+        (process_cpu([sys.executable, "-c", ours]), process_cpu([sys.executable, "-c", theirs]))
+        for _ in range(ROUNDS)
+    ]
     mine, other = (statistics.median(one) for one in zip(*pairs, strict=True))
     ratio = statistics.median(a / b for a, b in pairs)
     say(
         "first query of a process",
         f"{mine * 1e3:7.0f} ms   import lance + open {other * 1e3:.0f} ms  ratio {ratio:.2f}",
     )
-
-
-def _process_cpu(code: str) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", code], check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
 
 
 def after_a_write_here(graph: omnigraph.Graph, seeds: list[str]) -> None:

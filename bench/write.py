@@ -1,12 +1,14 @@
 """Mutations through the public API beside raw Lance: `python -m bench write`.
 
 `durability="os"` for the ratios; tables of 1,000 and 100,000 rows (and 1,000,000 with
-BENCH_ROWS=1000000) after `ensure_indices`.
+BENCH_ROWS=1000000) after `ensure_indices`; then what writing to an old graph costs
+(BENCH_COMMITS=1000), and a lookup by the command, whole process.
 """
 
 from __future__ import annotations
 
 import os
+import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -17,7 +19,7 @@ import lance
 import pyarrow as pa
 
 import omnigraph
-from bench._rounds import compare
+from bench._rounds import ROUNDS, compare, process_cpu
 from omnigraph.graph import GraphOptions
 from omnigraph.storage.options import StorageOptions
 
@@ -50,6 +52,86 @@ def main() -> None:
             sys.stdout.write(f"-- {rows} rows\n")
             with tempfile.TemporaryDirectory() as place:
                 run(rows, Path(place))
+    with tempfile.TemporaryDirectory() as place:
+        history(Path(place))
+
+
+class Aged:
+    """A graph and a raw table that got the same inserts, both with upkeep."""
+
+    def __init__(self, place: Path) -> None:
+        options = GraphOptions(storage=StorageOptions(durability="os"))
+        self.graph = omnigraph.init(str(place / "g.omni"), SCHEMA, options=options)
+        people, knows = tables(1_000)
+        session = self.graph.store.begin()
+        session.append("node:Person", people)
+        session.append("edge:Knows", knows)
+        session.commit()
+        self.graph.ensure_indices()
+        self.raw = [raw_table(place / "p.lance", people), raw_table(place / "k.lance", knows)]
+        self.raw.append(lance.write_dataset(people.slice(0, 1), str(place / "third.lance")))
+        self.done = 0
+
+    def insert(self, _: Any = None) -> None:
+        """Insert a node and an edge."""
+        self.graph.mutate(INSERT, params={"k": f"n{next(_fresh)}"})
+        self.done += 1
+
+    def append(self, _: Any = None) -> None:
+        """Append as many rows to as many raw tables."""
+        row = one_person(f"n{next(_fresh)}")
+        for table, rows in zip(self.raw, (row, one_edge(), row), strict=True):
+            table.insert(rows)
+        if self.done % 32 == 0:
+            for table in self.raw:
+                table.optimize.compact_files()
+                table.optimize.optimize_indices()
+                table.cleanup_old_versions(retain_versions=64)
+
+    def age_to(self, commits: int) -> None:
+        """Write until there are so many commits, and let upkeep finish."""
+        while self.done < commits:
+            self.insert()
+            self.append()
+        self.graph.store.settle(60)
+
+
+def history(place: Path) -> None:
+    """Compare inserts into an old graph with those into a young one, and with raw tables alike."""
+    last = int(os.environ.get("BENCH_COMMITS", "1000"))  # noqa: TID251 - a bench setting
+    for folder in ("old", "young"):
+        (place / folder).mkdir()
+    old, young = Aged(place / "old"), Aged(place / "young")
+    young.age_to(10)
+    for goal in (10, 1_000, 10_000):
+        if goal <= last:
+            old.age_to(goal)
+            compare(
+                f"insert after {goal} commits",
+                {
+                    "old": old.insert,
+                    "young": young.insert,
+                    "old raw": old.append,
+                    "young raw": young.append,
+                },
+                [None] * 15,
+            )
+    command(old.graph.uri)
+
+
+def command(uri: str) -> None:
+    """Compare `omnigraph read` of a lookup with `import lance`, by processor time."""
+    query = "query q($k: String) { match { $p: Person { key: $k } } return { $p.name as n } }"
+    ours = [str(Path(sys.executable).parent / "omnigraph"), "read", "-e", query]
+    ours += ["--params", '{"k": "p1"}', uri]
+    theirs = [sys.executable, "-c", "import lance"]
+    pairs = [(process_cpu(ours), process_cpu(theirs)) for _ in range(ROUNDS)]
+    mine, other = (statistics.median(one) for one in zip(*pairs, strict=True))
+    ratio = statistics.median(a / b for a, b in pairs)
+    sys.stdout.write(
+        f"omnigraph read, whole process {mine * 1e3:.0f} ms   import lance {other * 1e3:.0f} ms"
+        f"  ratio {ratio:.2f}\n"
+    )
 
 
 def run(rows: int, place: Path) -> None:
