@@ -257,8 +257,9 @@ def measured_in_turns(*pairs: Pair) -> list[dict[str, float]]:
     taken: list[dict[str, list[float]]] = [
         {"point read": [], "cold open": [], "commit": [], "raw append": []} for _ in pairs
     ]
-    for _ in range(48):
-        for pair, found in zip(pairs, taken, strict=True):
+    turns = list(zip(pairs, taken, strict=True))
+    for number in range(64):
+        for pair, found in turns if number % 2 else reversed(turns):
             own, raw = pair.write()
             found["commit"].append(own)
             found["raw append"].append(raw)
