@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from omnigraph.engine.image import vectors as module
 from omnigraph.engine.image.blocks import build_blocks
 from omnigraph.engine.image.layers import layers_of
+from omnigraph.engine.image.prefix import build_prefix
 from omnigraph.engine.image.table import fresh_image
 from omnigraph.engine.image.vectors import Vectors, build_base, build_vectors
 
@@ -107,18 +108,55 @@ def test_blocks_leave_out_nothing_a_full_scan_would_find(dim, clusters, spread):
             assert after[1].tolist() == before[1].tolist()
 
 
-def test_blocks_are_made_when_they_have_paid_off(monkeypatch):
-    monkeypatch.setattr(module, "BLOCKS_FROM_ROWS", 100)
+def spectral(rows, dim):
+    """Vectors without clusters, with a few strong directions, turned at random."""
+    strength = np.arange(1, dim + 1) ** -0.8
+    turn, _ = np.linalg.qr(rng.standard_normal((dim, dim)))
+    return ((rng.standard_normal((rows, dim)) * strength) @ turn).astype(np.float32)
+
+
+def test_shortcuts_are_made_when_they_have_paid_off(monkeypatch):
+    monkeypatch.setattr(module, "SHORTCUTS_FROM", 100)
     monkeypatch.setattr(module, "BLOCKS_AFTER", 2)
-    vectors = build_vectors(column(rng.standard_normal((1_000, 4)).tolist(), 4))
-    query = np.array([1, 2, 3, 4], np.float32)
-    found = [vectors.nearest(query, 3)[0].tolist() for _ in range(2)]
-    assert vectors.base._blocks is None
-    before = vectors.base.nbytes
-    found += [vectors.nearest(query, 3)[0].tolist() for _ in range(2)]
-    assert vectors.base._blocks is not None
-    assert vectors.base.nbytes > before
+    monkeypatch.setattr(module, "PREFIX_AFTER", 4)
+    matrix = spectral(3_000, 64)
+    vectors = build_vectors(pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), 64))
+    sizes, found = [], []
+    for _ in range(6):
+        found.append(vectors.nearest(matrix[7], 3)[0].tolist())
+        sizes.append(vectors.base.nbytes)
     assert all(one == found[0] for one in found)
+    assert sizes[0] < sizes[1] == sizes[2] < sizes[3] == sizes[5]
+    assert vectors.base._scans == 4, "a scan was made although the prefix tells"
+
+
+@pytest.mark.parametrize("dim", [32, 48, 128])
+def test_a_first_look_leaves_out_nothing_a_full_scan_would_find(dim):
+    matrix = spectral(5_000, dim)
+    matrix[5], matrix[6:20] = 0, matrix[3]
+    vectors = build_vectors(pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), dim))
+    prefix = build_prefix(vectors.base.matrix, vectors.base.scale)
+    assert prefix is not None
+    held = rng.random(5_000) < 0.3
+    queries = [*matrix[:30], *spectral(30, dim), *rng.standard_normal((9, dim))]
+    told = 0
+    for query in (np.asarray(one, np.float32) for one in queries):
+        length = np.linalg.norm(query)
+        unit = query / length if length else query
+        for mask in (None, held):
+            found = prefix.candidates(vectors.base, unit, 10, mask)
+            if found is not None:
+                told += 1
+                allowed = None if mask is None else np.flatnonzero(mask)
+                best, _ = vectors.nearest(query, 10, allowed)
+                assert set(best.tolist()) <= set(found.tolist())
+    assert told > 60
+
+
+def test_a_first_look_is_not_made_where_it_would_tell_nothing():
+    even = rng.standard_normal((2_000, 64)).astype(np.float32)
+    assert build_prefix(even, 1 / np.linalg.norm(even, axis=1)) is None
+    assert build_prefix(spectral(2_000, 16), np.ones(2_000, np.float32)) is None
 
 
 @given(st.integers(0, 2**32), st.sampled_from([1e-38, 1e-3, 1.0, 1e20, 1e36]), st.integers(1, 9))

@@ -93,7 +93,7 @@ class Blocks:
             rows = self._of(order[done:until], held)
             if len(rows):
                 found_rows.append(rows)
-                found.append(_piecewise(matrix, unit, rows))
+                found.append(similar_to(matrix, unit, rows))
                 enough = max(enough, at_least_kth(np.concatenate(found), k))
             done, taken = until, int(sizes[until - 1]) + _PIECE
         if not found:
@@ -116,7 +116,8 @@ class Blocks:
         return rows if held is None else rows[held[rows]]
 
 
-def _piecewise(matrix: Rows, unit: Matrix, rows: Ints) -> Matrix:
+def similar_to(matrix: Rows, unit: Matrix, rows: Ints) -> Matrix:
+    """Return the similarity of some rows, gathered in pieces that stay in the cache."""
     if len(rows) <= _PIECE:
         return matrix.similar(unit, rows)
     pieces = range(0, len(rows), _PIECE)

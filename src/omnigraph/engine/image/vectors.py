@@ -18,16 +18,19 @@ import pyarrow as pa
 from omnigraph.engine.image.arrays import Floats, Ints, Mask, at_least_kth
 from omnigraph.engine.image.blocks import Blocks, build_blocks, margin_of
 from omnigraph.engine.image.layers import Layers, unchanged
+from omnigraph.engine.image.prefix import Prefix, build_prefix
 
 Matrix = npt.NDArray[np.float32]
 
 _EXACT_BELOW = 512
 _ROWS_AT_ONCE = 65_536
 _SMALL, _LARGE = 1e-30, 1e30
-BLOCKS_FROM_ROWS = 16_384
-"""Smaller matrices are read faster than a search is thought about."""
+SHORTCUTS_FROM = 16_384
+"""Matrices of fewer rows are read faster than a search is thought about."""
 BLOCKS_AFTER = 48
-"""Searches of a whole matrix after which sorting it into blocks would have paid off."""
+"""Scans of a matrix after which sorting it into blocks would have paid off."""
+PREFIX_AFTER = 64
+"""Scans after which, blocks notwithstanding, a first look at less of every row is worth a try."""
 
 
 @dataclass
@@ -39,15 +42,17 @@ class VectorBase:
     scale: Matrix
     tame: bool
     """Whether single precision can hold the products of every row."""
-    _searches: int = 0
+    _scans: int = 0
     _blocks: Blocks | None = None
+    _prefix: Prefix | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
     def nbytes(self) -> int:
         """Memory held beyond the column itself."""
         held = self.scale.nbytes + (self.valid.nbytes if self.valid is not None else 0)
-        return held + (self._blocks.nbytes if self._blocks is not None else 0)
+        held += self._blocks.nbytes if self._blocks is not None else 0
+        return held + (self._prefix.nbytes if self._prefix is not None else 0)
 
     @cached_property
     def margin(self) -> float:
@@ -58,10 +63,10 @@ class VectorBase:
         """Return a superset of the k rows nearest to a unit vector among those held."""
         if not self.tame:
             return np.arange(len(self.matrix)) if held is None else np.flatnonzero(held)
-        blocks = self._ready()
-        found = None if blocks is None else blocks.candidates(self, unit, k, held)
+        found = self._without_scan(unit, k, held)
         if found is not None:
             return found
+        self._scanned()
         similar = (self.matrix @ unit) * self.scale
         if held is not None:
             similar[~held] = -np.inf
@@ -72,22 +77,27 @@ class VectorBase:
         """Return the cosine similarity of a few rows, within the margin."""
         return (self.matrix[rows] @ unit) * self.scale[rows]
 
-    def _ready(self) -> Blocks | None:
-        """Return the blocks; they are made once enough searches asked for the whole matrix."""
-        if self._blocks is not None or len(self.matrix) < BLOCKS_FROM_ROWS:
-            return self._blocks
-        self._searches += 1
-        if self._searches > BLOCKS_AFTER and self._lock.acquire(blocking=False):
+    def _without_scan(self, unit: Matrix, k: int, held: Mask | None) -> Ints | None:
+        """Return the candidates if they can be found without reading the whole matrix."""
+        for shortcut in (self._blocks, self._prefix):
+            found = None if shortcut is None else shortcut.candidates(self, unit, k, held)
+            if found is not None:
+                return found
+        return None
+
+    def _scanned(self) -> None:
+        """Count a read of the whole matrix; after enough of them make what would spare the next."""
+        self._scans += 1
+        due = self._scans in (BLOCKS_AFTER, PREFIX_AFTER) and len(self.matrix) >= SHORTCUTS_FROM
+        if due and self._lock.acquire(blocking=False):
             # One search pays; others meanwhile go on as before.
             try:
-                self._make_blocks()
+                if self._blocks is None:
+                    self._blocks = build_blocks(self.matrix, self.scale)
+                elif self._prefix is None:
+                    self._prefix = build_prefix(self.matrix, self.scale)
             finally:
                 self._lock.release()
-        return self._blocks
-
-    def _make_blocks(self) -> None:
-        if self._blocks is None:
-            self._blocks = build_blocks(self.matrix, self.scale)
 
 
 def build_base(column: pa.FixedSizeListArray) -> VectorBase:
