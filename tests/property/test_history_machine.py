@@ -26,6 +26,7 @@ from omnigraph.storage.history import CommitNotFoundError
 from omnigraph.storage.options import Retention
 from omnigraph.storage.store import GraphStore, open_store
 from omnigraph.storage.tables.failures import SnapshotExpiredError
+from omnigraph.storage.tables.foreign import write_foreign
 from omnigraph.storage.write import WriteSession
 from tests.support.operations import QUIET
 from tests.support.storage_model import (
@@ -100,6 +101,21 @@ class Histories(RuleBasedStateMachine):
             session.delete(key, sorted(names))
             left = {name: value for name, value in held[key].items() if name not in names}
             self._commit(session, {key: left})
+
+    @rule(branch=BRANCHES, key=TABLES, values=VALUES, whole=st.booleans())
+    def load(self, branch: str, key: str, values: dict[str, int], whole: bool) -> None:
+        """Take in fragments: in place of all rows, or of those with the same keys."""
+        if (held := self._held(branch)) is None:
+            return
+        session = self.store.begin(branch)
+        with session.load([key]) as load:
+            written = write_foreign(load.target(key), rows(values))
+            if whole:
+                session.overwrite_fragments(key, written)
+            else:
+                session.delete(key, sorted(values))
+                session.append_fragments(key, written)
+            self._commit(session, {key: dict(values) if whole else {**held[key], **values}})
 
     @rule(branch=BRANCHES, values=VALUES)
     def write_all_tables(self, branch: str, values: dict[str, int]) -> None:
