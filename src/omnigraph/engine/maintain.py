@@ -16,6 +16,7 @@ from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.store import GraphStore
 from omnigraph.storage.tables.index import IndexKind, IndexSpec, list_indexes
 from omnigraph.storage.tables.predicate import IsNull, Not
+from omnigraph.storage.tables.spread import Spread
 
 TRAINING_ROWS = 256
 """Below this many vectors a flat scan is as fast as any index."""
@@ -52,8 +53,13 @@ def wanted_indexes(catalog: Catalog) -> Iterator[tuple[str, IndexSpec]]:
         yield from _unique_specs(edge, _edge_specs(edge))
 
 
-def ensure_indexes(store: GraphStore, catalog: Catalog, branch: str) -> list[IndexReport]:
-    """Build what is missing and fold new rows into what exists; safe to repeat."""
+def ensure_indexes(
+    store: GraphStore, catalog: Catalog, branch: str, spread: Spread | None = None
+) -> list[IndexReport]:
+    """Build what is missing and fold new rows into what exists; safe to repeat.
+
+    With `spread` other processes build what is missing, a group of fragments each.
+    """
     reports = []
     stale: set[str] = set()
     for key, spec in wanted_indexes(catalog):
@@ -61,7 +67,7 @@ def ensure_indexes(store: GraphStore, catalog: Catalog, branch: str) -> list[Ind
         known = {index.name: index for index in list_indexes(snapshot.handle(key))}
         status, reason = IndexStatus.CURRENT, None
         if spec.name not in known:
-            status, reason = _build(store, branch, key, spec)
+            status, reason = _build(store, branch, key, spec, spread)
         elif known[spec.name].unindexed_rows:
             reason = _kept_from(snapshot, branch, key)
             status = IndexStatus.REFRESHED if reason is None else IndexStatus.PENDING
@@ -74,13 +80,13 @@ def ensure_indexes(store: GraphStore, catalog: Catalog, branch: str) -> list[Ind
 
 
 def _build(
-    store: GraphStore, branch: str, key: str, spec: IndexSpec
+    store: GraphStore, branch: str, key: str, spec: IndexSpec, spread: Spread | None
 ) -> tuple[IndexStatus, str | None]:
     snapshot = store.snapshot(branch)
     reason = _not_yet(snapshot, key, spec) or _kept_from(snapshot, branch, key)
     if reason is not None:
         return IndexStatus.PENDING, reason
-    if any(store.build_index(key, spec, branch=branch) for _ in range(_ATTEMPTS)):
+    if any(store.build_index(key, spec, branch, spread) for _ in range(_ATTEMPTS)):
         return IndexStatus.BUILT, None
     return IndexStatus.PENDING, "writers kept moving the table; try again"
 

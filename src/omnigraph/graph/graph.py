@@ -55,6 +55,7 @@ from omnigraph.pipeline.model import (
 )
 from omnigraph.pipeline.progress import Progress
 from omnigraph.result import MutationResult, QueryResult
+from omnigraph.storage.maintain import CompactionStats
 from omnigraph.storage.options import S3Options
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.store import GraphStore, init_store, open_store
@@ -483,13 +484,28 @@ class Graph:
     def _new_id(self) -> str:
         return ULIDS.next(self._options.clock.now_us())
 
-    def ensure_indices(self, branch: str = "main") -> list[IndexReport]:
+    def optimize(self, branch: str = "main", *, spark: object = None) -> list[CompactionStats]:
+        """Compact every table of a branch; `spark` (a session, or settings) does the rewriting."""
+        if spark is None:
+            return self.store.optimize(branch)
+        from omnigraph.pipeline.engines import Engines, on_spark
+
+        with Engines(on_spark(), spark) as engines:
+            return self.store.optimize(branch, engines.choose(0).runner.map)
+
+    def ensure_indices(self, branch: str = "main", *, spark: object = None) -> list[IndexReport]:
         """Build the indexes the schema asks for, and bring existing ones up to date.
 
         Safe to repeat. Answers never depend on indexes; those that cannot be built yet are
-        reported as pending.
+        reported as pending. With `spark` (a session, or settings) missing ones are built there.
         """
-        return ensure_indexes(self.store, self._catalog(self.store.snapshot(branch)), branch)
+        catalog = self._catalog(self.store.snapshot(branch))
+        if spark is None:
+            return ensure_indexes(self.store, catalog, branch)
+        from omnigraph.pipeline.engines import Engines, on_spark
+
+        with Engines(on_spark(), spark) as engines:
+            return ensure_indexes(self.store, catalog, branch, engines.choose(0).runner.map)
 
     def verify(self) -> list[Finding]:
         """Check the graph against its own rules; it is sound if every finding is harmless."""

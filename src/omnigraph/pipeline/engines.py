@@ -108,5 +108,10 @@ class Engines:
             self._own.stop()
 
 
+def on_spark() -> LoadOptions:
+    """Return the options of a job that is to run on Spark, whatever its size."""
+    return LoadOptions(engine="spark")
+
+
 def _has_spark() -> bool:
     return find_spec("pyspark") is not None

@@ -46,6 +46,7 @@ from omnigraph.storage.tables.compact import (
 )
 from omnigraph.storage.tables.handle import Handle
 from omnigraph.storage.tables.index import IndexSpec, drop_index, optimize_indexes, stage_index
+from omnigraph.storage.tables.spread import Spread
 from omnigraph.storage.tables.stage import stage_refold
 from omnigraph.storage.tables.tiers import Merge, due_merge, fragment_rows, over_full_tier
 from omnigraph.storage.tables.whole import harden
@@ -73,9 +74,18 @@ class CompactionStats:
 
 
 def compact_table(
-    kernel: Kernel, heads: Heads, branch: BranchName, key: TableKey, *, everything: bool = False
+    kernel: Kernel,
+    heads: Heads,
+    branch: BranchName,
+    key: TableKey,
+    *,
+    everything: bool = False,
+    spread: Spread | None = None,
 ) -> CompactionStats:
-    """Merge small fragments of one table, one bounded step; `everything` lifts the bounds."""
+    """Merge small fragments of one table, one bounded step; `everything` lifts the bounds.
+
+    With `spread` other processes do what is done off the lock.
+    """
     head = heads.current(branch)
     table = head.tables.get(key)
     if table is None or layout.fork_owner(table.branch) != branch:
@@ -86,7 +96,7 @@ def compact_table(
     if due is None:
         return CompactionStats(key, 0, 0, False)
     # A small merge is done inside the lock: what is appended meanwhile would lie between.
-    ahead = None if due.small else _rewrite(kernel, table, due)
+    ahead = None if due.small else _rewrite(kernel, table, due, spread)
     if ahead is None and not due.small:
         return CompactionStats(key, 0, 0, False)
     failpoint(AFTER_REWRITE)
@@ -114,10 +124,15 @@ def _due(kernel: Kernel, table: TableVersion, *, everything: bool) -> Merge | No
     return due_merge(handle, options.compact_fragments, options.max_rows_per_file)
 
 
-def _rewrite(kernel: Kernel, table: TableVersion, due: Merge) -> Compacted | None:
-    handle = kernel.tables.open(*table.place)
+def _rewrite(
+    kernel: Kernel, table: TableVersion, due: Merge, spread: Spread | None = None
+) -> Compacted | None:
     return rewrite_fragments(
-        kernel.tables, handle, target_rows=due.below_rows, max_rows=due.max_rows
+        kernel.tables,
+        kernel.tables.open(*table.place),
+        target_rows=due.below_rows,
+        max_rows=due.max_rows,
+        spread=spread,
     )
 
 
@@ -161,7 +176,12 @@ def _publish_in_place(
 
 
 def build_index(
-    kernel: Kernel, heads: Heads, branch: BranchName, key: TableKey, spec: IndexSpec
+    kernel: Kernel,
+    heads: Heads,
+    branch: BranchName,
+    key: TableKey,
+    spec: IndexSpec,
+    spread: Spread | None = None,
 ) -> bool:
     """Build an index off the lock and publish it; False if the table is empty or moved on."""
     head = heads.current(branch)
@@ -169,7 +189,7 @@ def build_index(
     if layout.fork_owner(table.branch) != branch:
         return False
     base = kernel.tables.open(table.location, table.branch, table.version)
-    staged = stage_index(kernel.tables, base, spec)
+    staged = stage_index(kernel.tables, base, spec, spread)
     if staged is None:
         return False
     with kernel.locks.hold(branch_lock_name(branch), "EnsureIndices") as lock:

@@ -55,6 +55,7 @@ from omnigraph.storage.snapshot import Heads, Snapshot, snapshot_of
 from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError
 from omnigraph.storage.tables.handle import Handle
 from omnigraph.storage.tables.index import IndexSpec
+from omnigraph.storage.tables.spread import Spread
 from omnigraph.storage.upgrade import needs_upgrade, upgrade
 from omnigraph.storage.usage import DiskUse, disk_usage
 from omnigraph.storage.verify import Finding, verify
@@ -166,12 +167,17 @@ class GraphStore:
         self._require_writable()
         return self._upkeep.run(BranchName(branch))
 
-    def optimize(self, branch: str = layout.MAIN) -> list[CompactionStats]:
-        """Compact every table of a branch as far as it goes; never removes history."""
+    def optimize(
+        self, branch: str = layout.MAIN, spread: Spread | None = None
+    ) -> list[CompactionStats]:
+        """Compact every table of a branch as far as it goes; never removes history.
+
+        With `spread` other processes rewrite the rows; this one commits.
+        """
         self._require_writable()
         name = BranchName(branch)
         return [
-            compact_table(self.kernel, self._heads, name, key, everything=True)
+            compact_table(self.kernel, self._heads, name, key, everything=True, spread=spread)
             for key in self.snapshot(branch).tables
         ]
 
@@ -179,10 +185,17 @@ class GraphStore:
         """Wait for maintenance that runs behind earlier commits."""
         self._upkeep.settle(timeout_s)
 
-    def build_index(self, key: str, spec: IndexSpec, branch: str = layout.MAIN) -> bool:
+    def build_index(
+        self,
+        key: str,
+        spec: IndexSpec,
+        branch: str = layout.MAIN,
+        spread: Spread | None = None,
+    ) -> bool:
         """Build an index and publish it; False if the table is empty or moved meanwhile."""
         self._require_writable()
-        return build_index(self.kernel, self._heads, BranchName(branch), TableKey(key), spec)
+        name = BranchName(branch)
+        return build_index(self.kernel, self._heads, name, TableKey(key), spec, spread)
 
     def refresh_indexes(self, key: str, branch: str = layout.MAIN) -> bool:
         """Fold newly written rows into a table's indexes; False if there was nothing to do."""

@@ -7,4 +7,5 @@ prepares writes without moving anything;
 dataset; `tiers` decides and `compact` and `index` do physical upkeep; `lineage`, `versions` and
 `whole` keep what Lance leaves open: short manifests, the newest version, whole files.
 Nothing here knows of other tables, of the graph manifest or of a commit that spans tables.
+`spread` lets other processes do pieces of what `compact` and `index` do.
 """

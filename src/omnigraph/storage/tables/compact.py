@@ -17,6 +17,13 @@ from omnigraph.storage import layout
 from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.handle import Handle, Tables
 from omnigraph.storage.tables.lineage import forget_old_versions
+from omnigraph.storage.tables.spread import (
+    RewriteTask,
+    Spread,
+    dataset_at,
+    rewrite_result,
+    run_rewrite,
+)
 from omnigraph.storage.tables.stage import blob_files
 
 
@@ -33,11 +40,17 @@ class Compacted:
 
 
 def rewrite_fragments(
-    tables: Tables, handle: Handle, *, target_rows: int, max_rows: int
+    tables: Tables,
+    handle: Handle,
+    *,
+    target_rows: int,
+    max_rows: int,
+    spread: Spread | None = None,
 ) -> Compacted | None:
     """Write merged copies of small fragments; None if there is nothing to merge.
 
-    `max_rows` bounds the work of one step, so that cost follows the writes, not the table.
+    `max_rows` bounds the work of one step, so that cost follows the writes, not the table. With
+    `spread` other processes do the writing.
     """
     own = tables.reopen(handle.location, handle.branch, handle.version)
     options = CompactionOptions(
@@ -45,7 +58,13 @@ def rewrite_fragments(
     )
     with lance_errors(f"compacting {handle}"):
         tasks = Compaction.plan(own.dataset, options).tasks
-        results = tuple(_short(task.execute(own.dataset), own.version) for task in tasks)
+        if spread is None:
+            done = [task.execute(own.dataset) for task in tasks]
+        else:
+            place = dataset_at(tables, own)
+            specs = [RewriteTask(place, task.json()) for task in tasks]  # type: ignore[attr-defined]  # missing in pylance's stubs
+            done = [rewrite_result(text) for text in spread(run_rewrite, specs)]
+        results = tuple(_short(result, own.version) for result in done)
     if not results:
         return None
     fresh = [part for result in results for part in result.new_fragments]

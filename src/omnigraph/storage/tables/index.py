@@ -16,8 +16,11 @@ from omnigraph.errors import AlreadyExistsError
 from omnigraph.storage import layout
 from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.handle import Handle, Tables
+from omnigraph.storage.tables.spread import IndexTask, Spread, dataset_at, run_index
 from omnigraph.storage.tables.stage import Staged
 
+_GROUP = 8
+"""Fragments that one task indexes when an index is built in pieces."""
 IndexKind = Literal[
     "BTREE", "BITMAP", "LABEL_LIST", "NGRAM", "INVERTED", "IVF_FLAT", "IVF_PQ", "IVF_HNSW_SQ"
 ]
@@ -57,8 +60,12 @@ def list_indexes(handle: Handle) -> list[IndexInfo]:
         ]
 
 
-def stage_index(tables: Tables, base: Handle, spec: IndexSpec) -> Staged | None:
+def stage_index(
+    tables: Tables, base: Handle, spec: IndexSpec, spread: Spread | None = None
+) -> Staged | None:
     """Build an index over all current rows, staged; None while the table is empty.
+
+    With `spread` other processes build it, one segment per group of fragments.
 
     Raises:
         AlreadyExistsError: there is an index of that name; `optimize_indexes` refreshes it.
@@ -69,15 +76,18 @@ def stage_index(tables: Tables, base: Handle, spec: IndexSpec) -> Staged | None:
         return None
     if any(index.name == spec.name for index in own.dataset.describe_indices()):
         raise AlreadyExistsError(f"index '{spec.name}' exists on {base}")
-    with lance_errors(f"indexing {spec.column} of {base}"):
-        built = own.dataset.create_index_uncommitted(
-            spec.column, spec.kind, name=spec.name, fragment_ids=fragments, **spec.settings
-        )
-        if spec.kind == "INVERTED":  # the parts of a text index must be joined before use
-            own.dataset.merge_index_metadata(built.uuid, spec.kind)
-    folder = f"{base.files_at}/{layout.INDICES_DIR}/{built.uuid}"
-    files = tuple(info.name for info in tables.objects.list(folder))
-    operation = LanceOperation.CreateIndex([built], [])
+    place = dataset_at(tables, base)
+    if spread is None or spec.kind.startswith("IVF"):  # the segments of vectors need one training
+        segments = [run_index(IndexTask(place, spec, tuple(fragments)))]
+    else:
+        groups = [fragments[at : at + _GROUP] for at in range(0, len(fragments), _GROUP)]
+        tasks = [IndexTask(place, spec, tuple(group)) for group in groups]
+        segments = list(spread(run_index, tasks))
+    home = f"{base.files_at}/{layout.INDICES_DIR}"
+    files = tuple(
+        info.name for built in segments for info in tables.objects.list(f"{home}/{built.uuid}")
+    )
+    operation = LanceOperation.CreateIndex(segments, [])
     return Staged(own, Transaction(own.version, operation), 0, False, files)
 
 

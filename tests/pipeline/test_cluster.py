@@ -1,0 +1,202 @@
+"""A real cluster on loopback: a master and two workers, one of which dies during a load."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import pyspark
+import pytest
+
+import omnigraph
+from omnigraph.engine.maintain import IndexStatus
+from omnigraph.pipeline.model import SparkSettings
+from omnigraph.pipeline.spark import OwnSpark
+from omnigraph.storage.tables.predicate import equals
+from tests.pipeline.conftest import edge, jsonl, node, rows
+
+pytestmark = pytest.mark.slow
+
+SCHEMA = """node Person {
+  name: String @key
+  bio: String? @index
+}
+
+edge Knows: Person -> Person
+"""
+PEOPLE = 4_000
+
+
+class Cluster:
+    """Processes of one cluster; they end with the test."""
+
+    def __init__(self, folder):
+        self._folder = folder
+        self._home = Path(pyspark.__file__).parent
+        self._port, web = _free_port(), _free_port()
+        self.workers = []
+        self.master = f"spark://127.0.0.1:{self._port}"
+        main = "org.apache.spark.deploy.master.Master"
+        self._web = f"http://127.0.0.1:{web}/json/"
+        self._processes = [
+            self._start(
+                main, "--host", "127.0.0.1", "--port", str(self._port), "--webui-port", str(web)
+            )
+        ]
+        for number in range(2):
+            self.workers.append(self._worker(number))
+        self._await_workers()
+
+    def _worker(self, number):
+        main = "org.apache.spark.deploy.worker.Worker"
+        place = str(self._folder / f"worker{number}")
+        found = self._start(
+            main, "--host", "127.0.0.1", "-c", "1", "-m", "1g", "-d", place,
+            "--webui-port", str(_free_port()), self.master,
+        )  # fmt: skip
+        self._processes.append(found)
+        return found
+
+    def _start(self, *words):
+        environment = {
+            **os.environ,  # noqa: TID251 - the processes inherit everything
+            "SPARK_HOME": str(self._home),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "PYSPARK_PYTHON": sys.executable,
+        }
+        with (self._folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                [str(self._home / "bin" / "spark-class"), *words],
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+
+    def _await_workers(self):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError), urllib.request.urlopen(self._web) as answer:
+                if answer.read().count(b'"ALIVE"') >= 3:
+                    return
+            time.sleep(0.2)
+        raise AssertionError((self._folder / "log").read_text()[-2_000:])
+
+    def kill_worker(self):
+        """End a worker with everything below it, executors and their Python included."""
+        for process in _below(self.workers[0].pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+    def stop(self):
+        for process in self._processes:
+            for one in _below(process.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(one, signal.SIGKILL)
+            process.wait()
+
+
+def _below(pid):
+    """A process and all its descendants."""
+    found = [pid]
+    for one in found:
+        with contextlib.suppress(OSError):
+            text = Path(f"/proc/{one}/task/{one}/children").read_text()
+            found += [int(word) for word in text.split()]
+    return found
+
+
+def _free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    made = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(scope="module")
+def context(cluster):
+    conf = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": "512m",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.pyspark.python": sys.executable,
+    }
+    own = OwnSpark(SparkSettings(cluster.master, "512m", conf))
+    try:
+        yield own.context()
+    finally:
+        own.stop()
+
+
+def test_a_cluster_loads_compacts_and_indexes_and_survives_a_dead_worker(
+    cluster, context, tmp_path
+):
+    people = [node("Person", name=f"p{at}", bio=f"word{at % 7} text") for at in range(PEOPLE)]
+    links = [edge("Knows", f"p{at}", f"p{(at * 7) % PEOPLE}", id=f"k{at}") for at in range(PEOPLE)]
+    files = []
+    for at in range(8):
+        files.append(tmp_path / f"part{at}.jsonl")
+        files[-1].write_bytes(jsonl(*people[at::8], *links[at::8]))
+    storage = omnigraph.storage.options.StorageOptions(
+        durability="os", maintenance="manual", max_rows_per_file=500
+    )
+    with omnigraph.init(
+        str(tmp_path / "g.omni"), SCHEMA, options=omnigraph.GraphOptions(storage=storage)
+    ) as graph:
+        before = len(graph.store.commits("main"))
+        killer = KillDuringRead(cluster, tmp_path / "g.omni" / "__staging")
+        result = graph.load(files, spark=context, progress=killer)
+        assert killer.has_killed, "the load was over before the worker could be killed"
+        assert result.engine == "spark"
+        assert (result.nodes_loaded, result.edges_loaded) == ({"Person": PEOPLE}, {"Knows": PEOPLE})
+        assert len(graph.store.commits("main")) == before + 1
+        expected = {key: rows(graph, key) for key in ("node:Person", "edge:Knows")}
+        assert set(expected["node:Person"]) == {f"p{at}" for at in range(PEOPLE)}
+        assert set(expected["edge:Knows"]) == {f"k{at}" for at in range(PEOPLE)}
+        for part in (people[::50], people[1::50]):  # small fragments to merge
+            graph.load(jsonl(*part), "merge")
+        done = {one.table_key: one for one in graph.optimize(spark=context)}
+        assert done["node:Person"].committed
+        reports = graph.ensure_indices(spark=context)
+        assert {one.status for one in reports} == {IndexStatus.BUILT}
+        assert {key: rows(graph, key) for key in expected} == expected
+        found = graph.snapshot().open("node:Person").scan(["id"], equals("id", "p17"))
+        assert found["id"].to_pylist() == ["p17"]
+        assert all(one.harmless for one in graph.verify())
+
+
+class KillDuringRead:
+    """Kills a worker once a task of the first stage has finished and others run."""
+
+    def __init__(self, cluster, staging):
+        self._cluster, self._staging = cluster, staging
+        self.has_killed = False
+
+    def stage(self, name, tasks):
+        if name == "read":
+            threading.Thread(target=self._kill, daemon=True).start()
+
+    def _kill(self):
+        while not any(self._staging.glob("*/*.arrow")):
+            time.sleep(0.005)
+        self._cluster.kill_worker()
+        self.has_killed = True
+
+    def done(self, rows, bad):
+        pass
