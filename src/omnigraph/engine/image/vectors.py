@@ -45,6 +45,7 @@ class VectorBase:
     _scans: int = 0
     _blocks: Blocks | None = None
     _prefix: Prefix | None = None
+    _is_settled: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
@@ -88,14 +89,16 @@ class VectorBase:
     def _scanned(self) -> None:
         """Count a read of the whole matrix; after enough of them make what would spare the next."""
         self._scans += 1
-        due = self._scans in (BLOCKS_AFTER, PREFIX_AFTER) and len(self.matrix) >= SHORTCUTS_FROM
-        if due and self._lock.acquire(blocking=False):
+        if self._is_settled or self._scans < BLOCKS_AFTER or len(self.matrix) < SHORTCUTS_FROM:
+            return
+        if self._lock.acquire(blocking=False):
             # One search pays; others meanwhile go on as before.
             try:
                 if self._blocks is None:
                     self._blocks = build_blocks(self.matrix, self.scale)
-                elif self._prefix is None:
+                elif self._scans >= PREFIX_AFTER:
                     self._prefix = build_prefix(self.matrix, self.scale)
+                    self._is_settled = True
             finally:
                 self._lock.release()
 
