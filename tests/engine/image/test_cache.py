@@ -119,3 +119,20 @@ def test_what_versions_share_is_counted_once_and_goes_with_the_last_of_them(tmp_
         assert cache.shrink()
         assert cache.nbytes == 0
         assert not cache.shrink()
+
+
+def test_a_long_history_of_writes_keeps_a_few_versions(tmp_path):
+    add = "query m($s: String, $v: Vector(8)) { insert Doc { slug: $s, text: $s, vector: $v } }"
+    find = (
+        'query q() { match { $d: Doc } return { $d.slug } order { bm25($d.text, "w1") } limit 3 }'
+    )
+    with omnigraph.init(str(tmp_path / "g.omni"), SCHEMA, options=FAST) as graph:
+        first = graph.snapshot().commit_id
+        for at in range(24):
+            graph.mutate(add, params={"s": f"w{at}", "v": [1.0] * 8})
+            assert len(graph.query(find)) == (at >= 1)
+        kept = [key[0] for key in graph._reader.cache._entries]
+        assert kept.count("table") <= 16
+        assert kept.count("postings") <= 16
+        assert len(graph.query(find, at=first)) == 0
+        assert len(graph.query(find)) == 1

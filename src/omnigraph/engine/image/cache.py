@@ -9,7 +9,7 @@ same rows for ever, so nothing here ever goes stale; it only goes unused.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -34,6 +34,10 @@ _UNKNOWN_ROW_ID = pa.field(ROW_ID, pa.uint64())
 """Row ids are given by storage; rows taken over from a commit do not know theirs."""
 
 _EVERY = 64
+
+_VERSIONED = frozenset({"table", "postings", "vectors"})
+_VERSIONS = 16
+"""How many versions of a lineage are kept at most, whatever the budget."""
 
 _PATIENCE = 64
 """Uses for which a table that did not fit is not read whole again without need."""
@@ -217,10 +221,21 @@ class ImageCache:
             return False  # columns load one by one; weighing them after every query costs more
         with self._lock:
             self._grew = False
+            self._forget_old_versions()
             gone = self._evict()
             for entry in self._entries.values():
                 entry.is_new = False
             return gone
+
+    def _forget_old_versions(self) -> None:
+        """Keep a few versions of every lineage: each has its own copy of what changed."""
+        seen: Counter[tuple[Any, ...]] = Counter()
+        for key in reversed(list(self._entries)):  # those used last come first
+            if key[0] in _VERSIONED:
+                lineage = (*key[:3], *key[4:])
+                seen[lineage] += 1
+                if seen[lineage] > _VERSIONS:
+                    del self._entries[key]
 
     def _evict(self) -> bool:
         """Forget the least recently used; what was made of a table goes with its last version."""
