@@ -121,8 +121,8 @@ def decode_head(
 ) -> Head:
     """Turn what a head row states into a value."""
     tables = {
-        TableKey(key): TableVersion.from_list(key, value)
-        for key, value in sorted(stated["tables"].items())
+        TableKey(key): TableVersion(TableKey(key), location, version, fork, rows)
+        for key, (version, fork, rows, location) in stated["tables"].items()
     }
     return Head(
         branch,

@@ -252,8 +252,9 @@ class _LocalBackend:
         self._counters = counters
 
     def get(self, name: str) -> bytes | None:
-        try:
-            return (self._root / name).read_bytes()
+        try:  # on the way of every open: joining text is several times cheaper than a Path
+            with open(f"{self._prefix}/{name}", "rb", buffering=0) as file:  # noqa: PTH123
+                return file.read()
         except FileNotFoundError:
             return None
 
