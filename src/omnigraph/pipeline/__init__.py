@@ -1,10 +1,19 @@
 """Bulk jobs: files and tables into a graph, and back out.
 
-In the order a load runs: `model` says what is asked for; `sources` names what is to be read;
-`staging` gives the load its own folder; `engines` picks a `runner`, in this process or on `spark`
-(with a Java process from `spark_jvm`), for the `tasks`. A task reads `lines` and turns them into
-typed `rows` in `records` (`strict` where a line needs a closer look), or reads `tables` (Parquet,
-Arrow, CSV), with the help of `columns` and `row_ids`, and keeps `faults`. `check` finds what the
-rows break together, `load` commits, `progress` hears of it. `export` writes a graph out again, its
-text made by `json_text`.
+`model` says what is asked for and what is reported, `progress` hears of it. A load, in order:
+
+- `load` drives it; `sources` names what is to be read, on disk and in object stores (`files`);
+  `staging` gives it a folder; `engines` picks who runs its tasks: this process (`runner`) or `spark`
+  (with a Java process from `spark_jvm`).
+- First stage, `tasks`: read `lines` and turn them into typed `rows` in `records` (`strict` where a
+  line needs a closer look), or read `tables`, with `columns` and `row_ids`; keep `faults`. What is
+  left on disk is `loaded`.
+- Second stage, `check`: what rows break together; on Spark `spark_checks`, with keys of `committed`
+  rows. Then `fill` makes vectors from text.
+- Third stage, `commit`: `fragments` are written and committed once; `recheck` looks at what others
+  did meanwhile.
+
+`export` writes a graph out again, its text made by `json_text`. `spark_types` says how columns look
+to Spark. `embed_spec`, `embed_file` and `embed_graph` make vectors in files and graphs; `infer` drafts a
+schema from files, with types from `guess`.
 """

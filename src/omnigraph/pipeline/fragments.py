@@ -7,10 +7,9 @@ visible before the driver commits it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-import lance
 import pyarrow as pa
 
 from omnigraph.pipeline.loaded import without
@@ -20,6 +19,7 @@ from omnigraph.pipeline.staging import Spill
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.foreign import ForeignFragment, FragmentTarget, write_foreign
+from omnigraph.storage.tables.spread import DatasetAt, dataset_at
 from omnigraph.storage.tables.stage import conform
 
 _BATCH_ROWS = 65_536
@@ -29,21 +29,15 @@ _BATCH_ROWS = 65_536
 class TablePiece:
     """Some fragments of one table at one version."""
 
-    uri: str
-    version: int
+    dataset: DatasetAt
     fragments: tuple[int, ...]
-    storage_options: dict[str, str] | None = field(default=None, repr=False)
-
-    def dataset(self) -> lance.LanceDataset:
-        """Open the table at its version."""
-        return lance.dataset(self.uri, version=self.version, storage_options=self.storage_options)
 
     def batches(
         self, columns: Sequence[str] | None = None, *, blobs: bool = True
     ) -> Iterator[pa.RecordBatch]:
         """Yield the live rows of the fragments, in storage order; blobs whole or described."""
-        with lance_errors(f"reading {self.uri}"):
-            dataset = self.dataset()
+        with lance_errors(f"reading {self.dataset.uri}"):
+            dataset = self.dataset.open()
             chosen = [dataset.get_fragment(number) for number in self.fragments]
             yield from dataset.scanner(
                 columns=None if columns is None else list(columns),
@@ -56,17 +50,12 @@ class TablePiece:
 def table_pieces(snapshot: Snapshot, key: str, wanted: int) -> list[TablePiece]:
     """Return a table in about as many pieces as wanted, whole fragments each."""
     handle = snapshot.handle(key)
-    tables = snapshot.kernel.tables
     with lance_errors(f"looking at the fragments of {handle}"):
         numbers = [part.fragment_id for part in handle.dataset.get_fragments()]
     size = max(-(-len(numbers) // max(wanted, 1)), 1)
+    place = dataset_at(snapshot.kernel.tables, handle)
     return [
-        TablePiece(
-            tables.objects.root.join(handle.files_at),
-            handle.version,
-            tuple(numbers[start : start + size]),
-            tables.storage_options,
-        )
+        TablePiece(place, tuple(numbers[start : start + size]))
         for start in range(0, len(numbers), size)
     ]
 
