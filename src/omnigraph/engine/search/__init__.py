@@ -1,4 +1,4 @@
 """Text to vectors at the engine's edge.
 
-`embedder` (the protocol), `spaces` (which model filled a column), `queries` (text operands).
+`options` (which embedder), `embedder` (the protocol), `spaces` (which model filled a column), `queries` (text operands).
 """
