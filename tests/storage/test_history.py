@@ -107,6 +107,22 @@ def test_a_lost_projection_is_rebuilt_at_the_next_open(store, root, lost):
         assert projected(again, lost).to_pylist() == before
 
 
+@pytest.mark.parametrize("torn", [layout.COMMITS, layout.COMMIT_ACTORS])
+@pytest.mark.parametrize("part", ["_versions/*.manifest", "data/*.lance"])
+def test_a_torn_projection_is_rebuilt_at_the_next_open_though_the_others_are_whole(
+    store, root, torn, part
+):
+    session = store.begin(actor="ann")
+    session.append(A, rows({"a": 1}))
+    session.commit()
+    store.close()
+    open_store(str(root), options=QUIET).close()
+    before = projected(store, torn).to_pylist()
+    max((root / torn).glob(part), key=lambda path: path.stat().st_mtime_ns).write_bytes(b"")
+    with open_store(str(root), options=QUIET) as again:
+        assert projected(again, torn).to_pylist() == before
+
+
 def test_reconciling_twice_adds_nothing(store):
     write(store, {A: {"a": 1}})
     head = store._heads.current("main")

@@ -145,16 +145,20 @@ def reconcile(kernel: Kernel, head: Head) -> int:
 
 
 def _is_current(kernel: Kernel, head: Head) -> bool:
-    """Whether the newest rows name the head commit: two small reads, flat in history.
+    """Whether the newest rows name the head commit: a few small reads, flat in history.
 
-    The commits are projected last, so they speak for the other projections too.
+    The commits are projected last, so what they say goes for all. Each projection is read,
+    because nobody syncs them: a power cut may have torn one and kept the others.
     """
-    if not all(_exists(kernel, name) for name in (layout.COMMITS, layout.COMMIT_ACTORS)):
-        return False
-    try:
-        newest = last_fragment(kernel.tables.open_latest(layout.COMMITS, None), ["graph_commit_id"])
-    except (DamagedError, SnapshotExpiredError):
-        return False  # torn; it is about to be rebuilt
+    newest = None
+    for projection in PROJECTIONS:
+        if not _exists(kernel, projection.location):
+            return False
+        try:
+            handle = kernel.tables.open_latest(projection.location, None)
+            newest = last_fragment(handle, ["graph_commit_id"])
+        except (DamagedError, SnapshotExpiredError):
+            return False  # torn; it is about to be rebuilt
     return newest is not None and head.commit_id in newest["graph_commit_id"].to_pylist()
 
 
