@@ -3,6 +3,7 @@
 import math
 import re
 from collections import Counter
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from omnigraph.engine.image import postings as postings_module
 from omnigraph.engine.image.analyzer import analyze, analyze_column
 from omnigraph.engine.image.layers import layers_of
 from omnigraph.engine.image.postings import (
@@ -110,9 +112,15 @@ def test_bm25_equals_the_formula_over_live_rows_however_they_came_about(
     ]
 
 
-@given(st.integers(0, 2**32), st.integers(1, 12), st.integers(1, 5))
+@pytest.mark.parametrize("sparing", [0, 8])
+@given(seed=st.integers(0, 2**32), wanted=st.integers(1, 12), width=st.integers(1, 5))
 @settings(max_examples=60, deadline=None)
-def test_the_best_by_bm25_are_those_of_all_with_bit_equal_scores(seed, wanted, width):
+def test_the_best_by_bm25_are_those_of_all_with_bit_equal_scores(sparing, seed, wanted, width):
+    with patch.object(postings_module, "_WORTH_SPARING", sparing):
+        check_best(seed, wanted, width)
+
+
+def check_best(seed, wanted, width):
     rng = np.random.default_rng(seed)
     drawn = [f"w{number}" for number in rng.zipf(1.4, 6_000) % 40]
     column = [" ".join(drawn[at * 6 : at * 6 + rng.integers(1, 7)]) for at in range(1_000)]
@@ -124,6 +132,16 @@ def test_the_best_by_bm25_are_those_of_all_with_bit_equal_scores(seed, wanted, w
     assert {row for row, score in scores.items() if score >= least[0]} <= set(best.rows.tolist())
     assert best.scores.tolist() == [scores[row] for row in best.rows.tolist()]
     assert best.rows.tolist() == sorted(best.rows.tolist())
+
+
+def test_a_word_that_is_asked_for_twice_is_as_strong_as_two():
+    column = ["common common common"] * 60 + ["rare filler"] + ["x"] * 440
+    postings = build_postings(pa.array(column))
+    query = ("common", "common", "rare")
+    every = bm25(postings, query)
+    with patch.object(postings_module, "_WORTH_SPARING", 0):
+        best = bm25_best(postings, query, 1)
+    assert set(every.rows[every.scores == every.scores.max()].tolist()) <= set(best.rows.tolist())
 
 
 def test_scores_do_not_depend_on_how_many_dead_rows_there_are():

@@ -61,7 +61,7 @@ def at_least_kth(values: Floats | Ints, wanted: int) -> float:
     The greatest of every group is looked at instead of every value: `wanted` groups whose
     greatest reach a number hold `wanted` values that do. Exact for short arrays.
     """
-    if len(values) <= wanted or wanted <= 0:
+    if len(values) < wanted or wanted <= 0:
         return -np.inf if wanted > 0 else np.inf
     groups = len(values) // _GROUP
     if groups > 4 * wanted:

@@ -244,14 +244,15 @@ def _able_to_reach(found: list[Hits], enough: float) -> list[Hits]:
 
     Only if that spares much: their part has to be looked up for the rows that are left.
     """
-    weak, total, rows = set(), 0.0, 0
-    for hits in sorted(found, key=lambda one: one.best):
-        total += hits.best
+    weak: set[int] = set()  # by place: a word may be asked for twice, and counts twice
+    total, rows = 0.0, 0
+    for at in sorted(range(len(found)), key=lambda at: found[at].best):
+        total += found[at].best
         if total >= enough:
             break
-        weak.add(id(hits))
-        rows += len(hits.rows)
-    strong = [hits for hits in found if id(hits) not in weak]
+        weak.add(at)
+        rows += len(found[at].rows)
+    strong = [hits for at, hits in enumerate(found) if at not in weak]
     spares = rows > _WORTH_SPARING * sum(len(hits.rows) for hits in strong)
     return strong if spares else found
 
