@@ -248,3 +248,13 @@ def test_a_plan_is_kept_while_sizes_stay_alike(graph):
     graph.mutate('query m() { insert Company { name: "x" } }')
     assert graph.explain(FRIENDS) == first
     assert names(graph) == ["Bob", "Charlie"]
+
+
+def test_a_plan_follows_the_branch_it_is_asked_for(graph):
+    graph.branches.create("large")
+    people = [f'insert Person {{ name: "p{at}", age: 1 }}' for at in range(40)]
+    graph.mutate(f"query m() {{ {' '.join(people)} }}", branch="large")
+    before = graph.explain(FRIENDS)
+    assert graph.explain(FRIENDS, branch="large") != before
+    past = graph.snapshot().commit_id
+    assert graph.explain(FRIENDS, branch="large", at=past) == before

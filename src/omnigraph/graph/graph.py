@@ -7,24 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
-from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Self, cast
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
 from omnigraph.base.ids import ULIDS
 from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.catalog.migration import SchemaMigrationPlan, plan_schema_migration
-from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.compiler.compile import CompiledQuery, compile_query
 from omnigraph.compiler.ir.explain import explain_query
 from omnigraph.compiler.ir.ops import MutationIr, ReadIr
 from omnigraph.compiler.source import Source
-from omnigraph.config.environment import process_environment, s3_options, spark_master
-from omnigraph.engine.maintain import IndexReport, ensure_indexes
 from omnigraph.engine.read.blob_bytes import blob_bytes
 from omnigraph.engine.read.context import Limits
 from omnigraph.engine.read.trace import Trace
@@ -32,84 +26,26 @@ from omnigraph.engine.write.commit import Terms, commit_changes
 from omnigraph.engine.write.embed import fill_vectors, fills
 from omnigraph.engine.write.mutate import run_mutation
 from omnigraph.errors import BadRequestError
-from omnigraph.graph.contract import (
-    SCHEMA_FILE,
-    Catalogs,
-    accepted_ir,
-    contract_files,
-    table_specs,
-)
-from omnigraph.graph.history import Branches, Commits, GraphAt
+from omnigraph.graph.bulk import BulkJobs
+from omnigraph.graph.contract import accepted_ir, contract_files, table_specs
+from omnigraph.graph.history import GraphAt
 from omnigraph.graph.options import GraphOptions
-from omnigraph.graph.reader import GraphReader, Profile
+from omnigraph.graph.reader import Profile
 from omnigraph.graph.texts import Text, read_text
 from omnigraph.pipeline.model import (
-    EXPORT_FORMATS,
-    Engine,
-    ExportFormat,
-    ExportResult,
     LoadResult,
-    OnError,
-    SparkSettings,
-    load_options,
 )
-from omnigraph.pipeline.progress import Progress
 from omnigraph.result import MutationResult, QueryResult
-from omnigraph.storage.maintain import CompactionStats
-from omnigraph.storage.options import S3Options
-from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.store import GraphStore, init_store, open_store
+from omnigraph.storage.store import init_store, open_store
 from omnigraph.storage.verify import Finding
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from omnigraph.pipeline.embed_graph import GraphEmbedResult
-    from omnigraph.pipeline.export import Selection
-    from omnigraph.pipeline.sources import Data
 
-
-class ClosedError(BadRequestError):
-    """The graph was closed."""
-
-
-class Graph:
+class Graph(BulkJobs):
     """One open graph. Get it from `connect` or `init`; close it, or use it as a context."""
-
-    def __init__(self, store: GraphStore, options: GraphOptions) -> None:
-        self._store: GraphStore | None = store
-        self._options = options
-        self._reader = GraphReader(options)
-        self._catalogs = Catalogs()
-        self.branches = Branches(self)
-        self.commits = Commits(self)
-
-    @property
-    def store(self) -> GraphStore:
-        """The storage below; for tools, not for everyday use."""
-        if self._store is None:
-            raise ClosedError("this graph is closed", hint="connect again")
-        return self._store
-
-    @property
-    def uri(self) -> str:
-        """Where the graph lives."""
-        return str(self.store.kernel.root)
-
-    @property
-    def schema(self) -> str:
-        """The accepted schema text."""
-        return self.store.read_file(SCHEMA_FILE).decode()
-
-    @property
-    def catalog(self) -> Catalog:
-        """What the accepted schema means."""
-        return self._catalog(self.store.snapshot())
-
-    def snapshot(self, branch: str = "main") -> Snapshot:
-        """Return the current state of a branch, as one immutable value."""
-        return self.store.snapshot(branch)
 
     def query(
         self,
@@ -269,100 +205,6 @@ class Graph:
             return MutationResult(nodes, edges, commit.id, replayed=True)
         return MutationResult(nodes, edges, commit.id)
 
-    def load(
-        self,
-        data: Data,
-        mode: str = "overwrite",
-        *,
-        branch: str = "main",
-        engine: Engine | None = None,
-        actor: str | None = None,
-        on_error: OnError = "fail",
-        max_errors: int | None = None,
-        spark: object = None,
-        progress: Progress | None = None,
-    ) -> LoadResult:
-        """Load files or tables into a branch as one commit, or not at all.
-
-        Args:
-            data: paths, globs or folders; `-`; an open file; JSON lines as bytes; or a mapping
-                from type names to files or tables (Arrow, pandas, polars).
-            mode: `overwrite` replaces every table the data has rows of, `append` adds rows with
-                new ids, `merge` replaces rows by id and adds the others.
-            branch: the branch to write; it must exist.
-            engine: who does the work: `inline`, `spark`, or `auto` by the size of the data; unless
-                said, as the graph's options say.
-            actor: who does it; kept on the commit.
-            on_error: `fail` refuses everything if one row is bad, `skip` leaves bad rows out and
-                reports them.
-            max_errors: how many faults are told one by one; all are counted.
-            spark: a SparkSession to run on, or `SparkSettings` to start one for this load.
-            progress: hears about the stages.
-
-        Raises:
-            ConstraintError: rows break rules; nothing was written. Names file and line.
-            NotFoundError: a file or the branch does not exist.
-            ConflictError: someone else changed what this load relied on.
-        """
-        from omnigraph.pipeline.engines import Engines  # reading files needs more of Arrow
-        from omnigraph.pipeline.load import LoadTarget, load_data
-
-        defaults = self._options.pipeline
-        options = load_options(mode, engine, on_error, defaults, max_errors)
-        target = LoadTarget(
-            self.store,
-            self._catalog,
-            branch,
-            actor,
-            self._options.embedder,
-            self._options.clock,
-            self._s3_options,
-        )
-        given = spark if spark is not None else self._spark_settings()
-        with Engines(options, given, defaults.own_spark()) as engines:
-            return load_data(target, data, options, engines, progress)
-
-    def ingest(
-        self,
-        data: Data,
-        *,
-        branch: str,
-        source: str = "main",
-        mode: str = "merge",
-        engine: Engine | None = None,
-        actor: str | None = None,
-        on_error: OnError = "fail",
-        max_errors: int | None = None,
-        spark: object = None,
-        progress: Progress | None = None,
-    ) -> LoadResult:
-        """Load into a branch, creating it from `source` first if it does not exist.
-
-        See `load` for the arguments. A load that fails leaves no branch it created behind.
-        """
-        load_options(mode, engine, on_error, self._options.pipeline, max_errors)
-        created: Snapshot | None = None
-        if branch not in self.branches.list():
-            created = self.branches.create(branch, source=source)
-        try:
-            result = self.load(
-                data,
-                mode,
-                branch=branch,
-                engine=engine,
-                actor=actor,
-                on_error=on_error,
-                max_errors=max_errors,
-                spark=spark,
-                progress=progress,
-            )
-        except BaseException:
-            # Somebody else may have found the new branch and written to it.
-            if created is not None and _is_at(self.snapshot(branch), created):
-                self.branches.delete(branch)
-            raise
-        return replace(result, base_branch=source, branch_created=created is not None)
-
     def spark(
         self, session: SparkSession, *, branch: str = "main", at: str | int | None = None
     ) -> dict[str, DataFrame]:
@@ -389,123 +231,8 @@ class Graph:
         """Commit a Spark DataFrame with rows of one type as one commit; see `load`."""
         return self.load({type: frame}, mode, branch=branch, actor=actor, spark=frame.sparkSession)
 
-    def export(
-        self,
-        target: str | Path | IO[bytes],
-        *,
-        format: ExportFormat = "jsonl",
-        types: Sequence[str] = (),
-        tables: Sequence[str] = (),
-        branch: str = "main",
-        at: str | int | None = None,
-    ) -> ExportResult:
-        """Write the graph out: JSON lines that load back to an equal graph, or Parquet files.
-
-        Args:
-            target: a path (`.gz` and `.zst` are compressed), `-`, or an open file; for Parquet a
-                folder that gets one file per type.
-            format: `jsonl` or `parquet`.
-            types: only these node and edge types.
-            tables: only these tables, by key (`node:<Type>` or `edge:<Type>`).
-            branch: the branch to read.
-            at: a commit id, or a version of the branch, to write out the past.
-
-        Raises:
-            NotFoundError: no such type, table, branch or commit.
-        """
-        from omnigraph.pipeline.export import export_to  # writing files needs more of Arrow
-
-        if format not in EXPORT_FORMATS:
-            raise BadRequestError(f"unknown format '{format}'", hint="use jsonl or parquet")
-        return export_to(self._selection(types, tables, branch, at), target, format)
-
-    def iter_export(
-        self,
-        *,
-        types: Sequence[str] = (),
-        tables: Sequence[str] = (),
-        branch: str = "main",
-        at: str | int | None = None,
-    ) -> Iterator[bytes]:
-        """Yield what `export` writes as JSON lines, in pieces of many lines."""
-        from omnigraph.pipeline.export import export_lines  # writing needs more of Arrow
-
-        return export_lines(self._selection(types, tables, branch, at))
-
-    def embed(
-        self,
-        types: Sequence[str] = (),
-        mode: str = "fill_missing",
-        *,
-        branch: str = "main",
-        actor: str | None = None,
-        progress: Progress | None = None,
-    ) -> GraphEmbedResult:
-        """Fill the `@embed` columns of a branch as one commit.
-
-        Args:
-            types: only these node types; without any, all that have such columns.
-            mode: `fill_missing` makes what is missing, `reembed_all` makes everything again, as
-                after a change of the embedder.
-            branch: the branch to write.
-            actor: who does it; kept on the commit.
-            progress: hears about batches.
-
-        Raises:
-            EmbeddingError: the embedder failed, or there is none; nothing was written.
-            ConflictError: somebody changed one of the tables meanwhile; run it again.
-        """
-        from omnigraph.pipeline.embed_graph import EmbedTarget, embed_graph  # a bulk job
-
-        target = EmbedTarget(self.store, self._catalog, branch, actor, self._options.embedder)
-        return embed_graph(target, types, mode, progress)
-
-    def _selection(
-        self, types: Sequence[str], tables: Sequence[str], branch: str, at: str | int | None
-    ) -> Selection:
-        from omnigraph.pipeline.export import select  # writing needs more of Arrow
-
-        snapshot = self._snapshot_at(branch, at)
-        return select(snapshot, self._catalog(snapshot), types, tables)
-
-    def _s3_options(self) -> S3Options:
-        """Return how to reach the object stores of inputs: like the graph's own, if it is there."""
-        own = self._options.storage.s3
-        return own if own != S3Options() else s3_options(process_environment())
-
-    def _spark_settings(self) -> SparkSettings | None:
-        """Return where Spark runs, if the options or the environment say so."""
-        pipeline = self._options.pipeline
-        master = spark_master(process_environment())
-        if pipeline.spark is not None or master is None:
-            return pipeline.spark
-        return pipeline.own_spark(master)
-
     def _new_id(self) -> str:
         return ULIDS.next(self._options.clock.now_us())
-
-    def optimize(self, branch: str = "main", *, spark: object = None) -> list[CompactionStats]:
-        """Compact every table of a branch; `spark` (a session, or settings) does the rewriting."""
-        if spark is None:
-            return self.store.optimize(branch)
-        from omnigraph.pipeline.engines import Engines, on_spark
-
-        with Engines(on_spark(), spark) as engines:
-            return self.store.optimize(branch, engines.choose(0).runner.map)
-
-    def ensure_indices(self, branch: str = "main", *, spark: object = None) -> list[IndexReport]:
-        """Build the indexes the schema asks for, and bring existing ones up to date.
-
-        Safe to repeat. Answers never depend on indexes; those that cannot be built yet are
-        reported as pending. With `spark` (a session, or settings) missing ones are built there.
-        """
-        catalog = self._catalog(self.store.snapshot(branch))
-        if spark is None:
-            return ensure_indexes(self.store, catalog, branch)
-        from omnigraph.pipeline.engines import Engines, on_spark
-
-        with Engines(on_spark(), spark) as engines:
-            return ensure_indexes(self.store, catalog, branch, engines.choose(0).runner.map)
 
     def verify(self) -> list[Finding]:
         """Check the graph against its own rules; it is sound if every finding is harmless."""
@@ -517,12 +244,19 @@ class Graph:
         desired = load_schema(read_text(schema), accepted).ir
         return plan_schema_migration(accepted, desired, allow_data_loss)
 
-    def explain(self, source: Text, name: str | None = None) -> str:
-        """Return the operators a query runs as on the current state of main.
+    def explain(
+        self,
+        source: Text,
+        name: str | None = None,
+        *,
+        branch: str = "main",
+        at: str | int | None = None,
+    ) -> str:
+        """Return the operators a query runs as on the state of a branch, now or in the past.
 
         Behind each stands how it gets at its rows, and how many are expected.
         """
-        snapshot = self.store.snapshot()
+        snapshot = self._snapshot_at(branch, at)
         catalog = self._catalog(snapshot)
         ir = compile_query(catalog, read_text(source), name).ir
         if isinstance(ir, ReadIr):
@@ -546,36 +280,6 @@ class Graph:
             moment: a commit id, or a version of main.
         """
         return self.at(moment).entity(table_key, entity_id)
-
-    def close(self) -> None:
-        """Let go of everything; closing twice is fine."""
-        store, self._store = self._store, None
-        if store is not None:
-            store.close()
-        self._reader.forget()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _snapshot_at(self, branch: str, at: str | int | None) -> Snapshot:
-        match at:
-            case None:
-                return self.store.snapshot(branch)
-            case int():
-                return self.store.snapshot_at(version=at, branch=branch)
-            case _:
-                return self.store.snapshot_at(commit_id=at, branch=branch)
-
-    def _catalog(self, snapshot: Snapshot) -> Catalog:
-        return self._catalogs.of(self.store, snapshot)
 
 
 def connect(uri: str, *, read_only: bool = False, options: GraphOptions | None = None) -> Graph:
@@ -612,11 +316,6 @@ def _request_hash(text: Source, name: str, params: Mapping[str, Any] | None) -> 
     """Return a fingerprint of a request: the same key must not stand for another one."""
     request = [text.text, name, params or {}]
     return hashlib.sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
-
-
-def _is_at(snapshot: Snapshot, other: Snapshot) -> bool:
-    """Whether nobody has written anything in between."""
-    return snapshot.logical_commit_id == other.logical_commit_id
 
 
 def _mutation_ir(compiled: CompiledQuery) -> MutationIr:

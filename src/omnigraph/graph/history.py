@@ -16,6 +16,7 @@ from omnigraph.storage.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
+    from omnigraph.graph.opened import OpenGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class GraphAt:
 class Branches:
     """The branches of a graph."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: OpenGraph) -> None:
         self._graph = graph
 
     def list(self) -> list[str]:
@@ -91,7 +92,7 @@ class Branches:
 class Commits:
     """The history of a graph."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: OpenGraph) -> None:
         self._graph = graph
 
     def list(self, branch: str = "main") -> list[GraphCommit]:

@@ -3,8 +3,8 @@
 `model` says what is asked for and what is reported, `progress` hears of it. A load, in order:
 
 - `load` drives it; `sources` names what is to be read, on disk and in object stores (`files`);
-  `staging` gives it a folder; `engines` picks who runs its tasks: this process (`runner`) or `spark`
-  (with a Java process from `spark_jvm`).
+  `staging` gives it a folder; `engines` picks who runs its tasks: this process (`runner`) or
+  `spark` (with a Java process from `spark_jvm`).
 - First stage, `tasks`: read `lines` and turn them into typed `rows` in `records` (`strict` where a
   line needs a closer look), or read `tables`, with `columns` and `row_ids`; keep `faults`. What is
   left on disk is `loaded`.
@@ -14,6 +14,6 @@
   did meanwhile.
 
 `export` writes a graph out again, its text made by `json_text`. `spark_types` says how columns look
-to Spark. `embed_spec`, `embed_file` and `embed_graph` make vectors in files and graphs; `infer` drafts a
-schema from files, with types from `guess`.
+to Spark. `embed_spec`, `embed_file` and `embed_graph` make vectors in files and graphs; `infer`
+drafts a schema from files, with types from `guess`.
 """

@@ -45,6 +45,7 @@ def explain(
     query_string: QueryStringOption = None,
     schema: MaybeSchemaOption = None,
     name: NameOption = None,
+    branch: BranchOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show the operators that the queries of a file compile to; without --name, all of them.
@@ -59,7 +60,8 @@ def explain(
     if schema is not None:
         plans = _plans_by_file(source, schema, name)
     else:
-        plans = _plans_by_graph(Place(settings, require_uri(address, "explain")), source, name)
+        place = Place(settings, require_uri(address, "explain"))
+        plans = _plans_by_graph(place, source, name, place.branch(branch))
     if json:
         say_json({"queries": [{"name": name, "plan": plan} for name, plan in plans.items()]})
     else:
@@ -78,13 +80,13 @@ def _plans_by_file(source: Source, schema: Path, name: str | None) -> dict[str, 
     return {one.name: explain_query(one.ir) for one in compiled}
 
 
-def _plans_by_graph(place: Place, source: Source, name: str | None) -> dict[str, str]:
+def _plans_by_graph(place: Place, source: Source, name: str | None, branch: str) -> dict[str, str]:
     """Return the plans as the graph would run them now; they depend on the sizes of its tables."""
     from omnigraph.compiler.query.parser import parse_queries
 
     with place.open("explain") as graph:
         names = [query.name for query in parse_queries(source).queries] if name is None else [name]
-        return {one: graph.explain(source, one) for one in names}
+        return {one: graph.explain(source, one, branch=branch) for one in names}
 
 
 def profile(
