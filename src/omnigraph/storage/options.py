@@ -69,7 +69,7 @@ class StorageOptions:
     maintenance: MaintenanceMode = "auto"
     maintenance_budget_s: float = 2.0
     """How long closing a store may spend on maintenance that is due."""
-    compact_fragments: int = 8
+    compact_fragments: int = 4
     """A table with this many small fragments is due for compaction, at least 2."""
     max_rows_per_file: int = 100_000
     """Bounds what one row-id lookup must rebuild after a write."""

@@ -61,8 +61,8 @@ def fragment_rows(handle: Handle) -> list[tuple[int, int]]:
 def due_merge(handle: Handle, few: int, largest_rows: int) -> Merge | None:
     """Return what to merge so that a table stays a handful of fragments; None if nothing.
 
-    `few` small ones are merged, half as many larger ones. What merging one tier leaves counts in
-    the next: a cascade is one step.
+    `few` of one size are merged. What merging one tier leaves counts in the next: a cascade is
+    one step.
     """
     sizes = fragment_sizes(handle)
     largest = max(sizes, key=lambda part: part.rows, default=None)
@@ -72,13 +72,9 @@ def due_merge(handle: Handle, few: int, largest_rows: int) -> Merge | None:
     fewest, most = _FIRST_TIER_ROWS
     first = min(max(_FIRST_TIER_BYTES // row_bytes, fewest), most)
     due, below = None, 0
-    for tier, limit in (
-        (first, few),
-        (first * _TIER_GROWTH, few // 2),
-        (largest_rows, few // 2),
-    ):
+    for tier in (first, first * _TIER_GROWTH, largest_rows):
         members = sum(below <= part.rows < tier for part in sizes) + (due is not None)
-        if members >= limit:
+        if members >= few:
             due = Merge(tier, _STEP_ROWS, small=tier == first)
         below = tier
     return due
