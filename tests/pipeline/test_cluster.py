@@ -198,5 +198,5 @@ class KillDuringRead:
         self._cluster.kill_worker()
         self.has_killed = True
 
-    def done(self, rows, bad):
+    def done(self, rows, bad, size=0):
         pass

@@ -30,7 +30,7 @@ class At:
         if name == self._name:
             self._act()
 
-    def done(self, rows, bad):
+    def done(self, rows, bad, size=0):
         pass
 
 
@@ -107,7 +107,7 @@ def test_a_load_that_is_killed_leaves_the_graph_as_it_was(tmp_path, stage):
             def stage(self, name, tasks):
                 if name == {stage!r}:
                     os.kill(os.getpid(), signal.SIGKILL)
-            def done(self, rows, bad):
+            def done(self, rows, bad, size=0):
                 pass
         with omnigraph.connect(sys.argv[1]) as graph:
             graph.load(sys.argv[2], progress=Kill())

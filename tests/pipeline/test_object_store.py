@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph
 from omnigraph import GraphOptions
-from omnigraph.errors import NotFoundError
+from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.pipeline.files import InputFile, _s3_files
 from omnigraph.pipeline.model import UnreadableError
 from omnigraph.storage.options import S3Options, StorageOptions
@@ -51,6 +51,21 @@ def test_files_of_an_object_store_are_loaded_into_a_graph_there(far, options, sp
     assert rows(far, "node:Person") == found["node:Person"]
     far.load({"Note": f"s3://{BUCKET}/in/Note.parquet"}, "append")
     assert len(rows(far, "node:Note")) == 2
+
+
+class FarContext:
+    """Looks like the context of a cluster as long as nothing is run."""
+
+    master = "spark://far:7077"
+
+    def parallelize(self):
+        raise NotImplementedError
+
+
+def test_a_cluster_must_be_told_of_a_folder_that_all_workers_see(far, options):
+    put(options, "one/a.jsonl", jsonl(node("Person", name="x")))
+    with pytest.raises(BadRequestError, match="workers of a cluster cannot see"):
+        far.load(f"s3://{BUCKET}/one/a.jsonl", spark=FarContext())
 
 
 def test_faults_and_missing_objects_are_named(far, options):

@@ -16,11 +16,11 @@ def test_quiet_jobs_show_nothing():
 
 
 def test_short_jobs_are_silent_and_long_ones_write_lines(capsys, monkeypatch):
-    for every, expected in ((60.0, ""), (0.0, "read: 1 of 2 parts, 1,000 rows")):
+    for every, expected in ((60.0, ""), (0.0, "read: 1 of 2 parts, 3.0 MiB, 1,000 rows")):
         monkeypatch.setattr(progress, "_LINE_EVERY_S", every)
         with progress.shown_progress(quiet=False) as shown:
             shown.stage("read", 2)
-            shown.done(1_000, 7)
+            shown.done(1_000, 7, 3 << 20)
         written = capsys.readouterr().err
         assert written.startswith(expected)
         assert ("7 bad" in written) == bool(expected)

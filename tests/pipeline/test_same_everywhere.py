@@ -186,7 +186,7 @@ class Meanwhile:
             act, self._act = self._act, lambda: None
             act()
 
-    def done(self, rows, bad):
+    def done(self, rows, bad, size=0):
         pass
 
 

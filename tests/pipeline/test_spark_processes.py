@@ -31,7 +31,7 @@ PROGRAM = """
             if name == self.name:
                 print("children", *children(), flush=True)
                 self.act()
-        def done(self, rows, bad):
+        def done(self, rows, bad, size=0):
             pass
 
     place, data = sys.argv[1:3]

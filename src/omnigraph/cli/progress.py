@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.progress import Progress
 
 _LINE_EVERY_S = 5.0
+_MIB = 1 << 20
 
 
 @contextlib.contextmanager
@@ -51,15 +52,17 @@ class _Counter:
     """Rows kept and refused in the stage at hand, and how fast."""
 
     def __init__(self) -> None:
-        self.rows = self.bad = 0
+        self.rows = self.bad = self.bytes = 0
         self._started = time.monotonic()
 
-    def add(self, rows: int, bad: int) -> str:
+    def add(self, rows: int, bad: int, size: int) -> str:
         self.rows += rows
         self.bad += bad
+        self.bytes += size
         speed = self.rows / max(time.monotonic() - self._started, 1e-3)
         refused = f", {self.bad:,} bad" if self.bad else ""
-        return f"{self.rows:,} rows, {speed:,.0f} rows/s{refused}"
+        read = f"{self.bytes / _MIB:,.1f} MiB, " if self.bytes else ""
+        return f"{read}{self.rows:,} rows, {speed:,.0f} rows/s{refused}"
 
 
 class _Bars:
@@ -74,9 +77,9 @@ class _Bars:
         self._counter = _Counter()
         self._task = self._bar.add_task(name, total=tasks, shown="")
 
-    def done(self, rows: int, bad: int) -> None:
+    def done(self, rows: int, bad: int, size: int = 0) -> None:
         assert self._task is not None
-        self._bar.update(self._task, advance=1, shown=self._counter.add(rows, bad))
+        self._bar.update(self._task, advance=1, shown=self._counter.add(rows, bad, size))
 
 
 class _Lines:
@@ -91,9 +94,9 @@ class _Lines:
         self._name, self._tasks, self._finished = name, tasks, 0
         self._counter = _Counter()
 
-    def done(self, rows: int, bad: int) -> None:
+    def done(self, rows: int, bad: int, size: int = 0) -> None:
         self._finished += 1
-        shown = self._counter.add(rows, bad)
+        shown = self._counter.add(rows, bad, size)
         if time.monotonic() - self._last >= _LINE_EVERY_S:
             self._last = time.monotonic()
             warn(f"{self._name}: {self._finished} of {self._tasks} parts, {shown}")

@@ -17,7 +17,7 @@ from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.engine.search.embedder import Embedder
 from omnigraph.engine.search.spaces import Filled
 from omnigraph.engine.write.violations import Violations
-from omnigraph.errors import ConflictError, InternalError
+from omnigraph.errors import BadRequestError, ConflictError, InternalError
 from omnigraph.pipeline.check import Checks, InlineChecks, check_all, row_faults, sound_part
 from omnigraph.pipeline.commit import Commitment, commit_rows
 from omnigraph.pipeline.engines import Engines
@@ -113,6 +113,7 @@ def load_data(
         with timer.stage("plan"):
             sources = _sources(target, data, catalog, folder)
             engine = engines.choose(sum(source.bytes for source in sources))
+            _require_shared_folder(target, options, engine.runner)
             job = Job(
                 catalog,
                 folder,
@@ -143,6 +144,17 @@ def load_data(
     )
 
 
+def _require_shared_folder(target: LoadTarget, options: LoadOptions, runner: AnyRunner) -> None:
+    """Refuse a cluster whose workers cannot see where rows are kept meanwhile."""
+    if options.staging is not None or target.store.kernel.root.is_local:
+        return
+    if isinstance(runner, SparkRunner) and not runner.is_local:
+        raise BadRequestError(
+            "the workers of a cluster cannot see the temporary folder of this machine",
+            hint="set pipeline.staging to a folder that all of them see",
+        )
+
+
 def _sources(target: LoadTarget, data: Data, catalog: Catalog, folder: Path) -> list[Source]:
     sources = find_sources(data, catalog, folder, target.s3)
     if len(sources) > MAX_SOURCES:
@@ -165,7 +177,8 @@ class _Load:
         parsed: list[Parsed] = []
         for one in runner.map(run_task, tasks):
             parsed.append(one)
-            self.progress.done(sum(spill.rows for spill in one.spills), one.fault_total)
+            rows = sum(spill.rows for spill in one.spills)
+            self.progress.done(rows, one.fault_total, tasks[one.number].bytes)
         if [one.number for one in parsed] != list(range(len(tasks))):
             raise InternalError("the tasks of a load did not report once each")
         places = places_of(sources, tasks, parsed)

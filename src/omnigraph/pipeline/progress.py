@@ -12,8 +12,8 @@ class Progress(Protocol):
         """A stage of so many tasks begins."""
         ...
 
-    def done(self, rows: int, bad: int) -> None:
-        """One task of the stage is done: so many rows kept, so many refused."""
+    def done(self, rows: int, bad: int, size: int = 0) -> None:
+        """One task of the stage is done: so many rows kept, so many refused, of so many bytes."""
         ...
 
 
@@ -23,5 +23,5 @@ class Silence:
     def stage(self, name: str, tasks: int) -> None:
         """Ignore it."""
 
-    def done(self, rows: int, bad: int) -> None:
+    def done(self, rows: int, bad: int, size: int = 0) -> None:
         """Ignore it."""

@@ -9,6 +9,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+_TASKS_PER_JOB = 4
+"""Tasks per thread of Spark in one job: some seconds of work."""
+_JOBS_AT_ONCE = 2
 _QUIET: Mapping[str, str] = {
     "spark.app.name": "omnigraph",
     "spark.ui.enabled": "false",
@@ -88,6 +92,11 @@ class SparkRunner:
         return self._session
 
     @property
+    def is_local(self) -> bool:
+        """Whether tasks run on this machine."""
+        return str(self.context.master).startswith("local")
+
+    @property
     def parallelism(self) -> int:
         """How many tasks run at the same time."""
         return int(self.context.defaultParallelism)
@@ -106,21 +115,34 @@ class SparkRunner:
             yield from self._map(task, list(specs[done:]))
 
     def _map(self, task: Callable[[Spec], Result], specs: list[Spec]) -> Iterator[Result]:
-        context = self.context
+        """Run several jobs, of which two overlap: answers come in while others are at work."""
         group = f"omnigraph-{uuid.uuid4().hex}"
+        size = _TASKS_PER_JOB * max(self.parallelism, 1)
+        with ThreadPoolExecutor(_JOBS_AT_ONCE, "omnigraph-job") as pool:
+            jobs = [
+                pool.submit(self._job, task, specs[start : start + size], group)
+                for start in range(0, len(specs), size)
+            ]
+            try:
+                for job in jobs:
+                    for answer in job.result():
+                        if isinstance(answer, OmniGraphError):
+                            raise answer
+                        yield answer
+            except BaseException:
+                for job in jobs:
+                    job.cancel()
+                self.context.cancelJobGroup(group)
+                raise
+
+    def _job(self, task: Callable[[Spec], Result], specs: list[Spec], group: str) -> list[Any]:
+        context = self.context
         context.setJobGroup(group, "omnigraph", interruptOnCancel=True)
         try:
-            answers = context.parallelize(specs, len(specs)).map(_Guarded(task)).collect()
+            found: list[Any] = context.parallelize(specs, len(specs)).map(_Guarded(task)).collect()
         except Exception as error:  # Py4J raises many kinds, all of them Spark's
-            context.cancelJobGroup(group)
             raise SparkError(f"the Spark job failed: {_first_line(error)}") from error
-        except BaseException:
-            context.cancelJobGroup(group)
-            raise
-        for answer in answers:
-            if isinstance(answer, OmniGraphError):
-                raise answer
-            yield answer
+        return found
 
 
 class _Guarded:

@@ -54,6 +54,7 @@ class LinesTask:
     compression: Compression | None
     start: int
     end: int | None
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ class TableTask:
     path: InputFile
     format: TableFormat
     table_key: str
+    bytes: int
 
 
 Task = LinesTask | TableTask
@@ -92,10 +94,12 @@ def plan_tasks(sources: list[Source], job: Job, split_bytes: int) -> list[Task]:
         match source:
             case LinesSource(_, path, None, size) if size > split_bytes:
                 for start in range(0, size, split_bytes):
-                    end = None if start + split_bytes >= size else start + split_bytes
-                    tasks.append(LinesTask(job, len(tasks), at, path, None, start, end))
-            case LinesSource(_, path, compression, _):
-                tasks.append(LinesTask(job, len(tasks), at, path, compression, 0, None))
+                    stop = min(start + split_bytes, size)
+                    end = None if stop == size else stop
+                    number, length = len(tasks), stop - start
+                    tasks.append(LinesTask(job, number, at, path, None, start, end, length))
+            case LinesSource(_, path, compression, size):
+                tasks.append(LinesTask(job, len(tasks), at, path, compression, 0, None, size))
             case _:
                 tasks.append(
                     TableTask(
@@ -106,6 +110,7 @@ def plan_tasks(sources: list[Source], job: Job, split_bytes: int) -> list[Task]:
                         source.path,
                         source.format,
                         source.table_key,
+                        source.bytes,
                     )
                 )
     return tasks
