@@ -258,3 +258,20 @@ def test_a_plan_follows_the_branch_it_is_asked_for(graph):
     assert graph.explain(FRIENDS, branch="large") != before
     past = graph.snapshot().commit_id
     assert graph.explain(FRIENDS, branch="large", at=past) == before
+
+
+def test_a_first_look_at_a_cold_table_reads_only_its_rows_beside_resident_ones(graph, monkeypatch):
+    for _ in range(3):
+        names(graph)  # persons and their acquaintances become resident
+    whole = []
+    read = graph._reader.cache.table
+    monkeypatch.setattr(
+        graph._reader.cache,
+        "table",
+        lambda table, *rest, **more: whole.append(table.key) or read(table, *rest, **more),
+    )
+    lookup = 'query q() { match { $c: Company { name: "Acme" } } return { $c.name as n } }'
+    graph.query(lookup)
+    assert "node:Company" not in whole
+    graph.query(lookup)
+    assert "node:Company" in whole

@@ -86,3 +86,10 @@ def test_notebooks_see_an_escaped_and_bounded_table():
     assert "&lt;script&gt;" in shown
     assert "60 rows, 10 not shown" in shown
     assert shown.count("<tr>") == 51
+
+
+def test_rows_come_as_tuples_in_the_order_of_the_columns():
+    result = table(b=[1, None], a=["x", "y"], at=pa.array([0, None], pa.date64()))
+    moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    assert result.to_tuples() == [(1, "x", moment), (None, "y", None)]
+    assert [tuple(row.values()) for row in result.to_dicts()] == result.to_tuples()

@@ -138,11 +138,8 @@ class GraphReader:
 
     def explain(self, snapshot: Snapshot, catalog: Catalog, ir: ReadIr) -> str:
         """Return the operators a query would run as now, how they get at rows and how many."""
-        kept = self._images
         resident = None
-        if kept is not None and kept[0] == snapshot.commit_id:
-            resident = kept[1]
-        elif self.cache.would_reside(tables_of(ir, snapshot)):
+        if self.cache.would_reside(tables_of(ir, snapshot)):
             resident = SnapshotImages(snapshot, catalog, self.cache)
         planned = self.plans.plan(ir, snapshot, catalog, resident)
         statistics, _ = self.plans.statistics(ir, snapshot, catalog, resident)
@@ -199,9 +196,6 @@ class GraphReader:
         self, ir: ReadIr, bound: BoundQuery, snapshot: Snapshot, catalog: Catalog
     ) -> Images:
         """Return what a query runs on: resident tables, or just its rows of cold ones."""
-        kept = self._images
-        if kept is not None and kept[0] == snapshot.commit_id:
-            return kept[1]
         if not self.cache.wants_residence(tables_of(ir, snapshot)):
             found = narrow_images(ir, snapshot, catalog, bound.params)
             if found is not None:
