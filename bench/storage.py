@@ -1,7 +1,20 @@
 """What a graph commit costs beside raw Lance, young and old: `python -m bench storage`.
 
 Ratios within one run, medians of rounds. `durability="os"` first, then what waiting for the disk
-adds. Histories of 10, 1,000 and (with BENCH_COMMITS=10000) 10,000 commits, upkeep on.
+adds. Histories of 10, 100, 1,000 and (with BENCH_COMMITS=10000) 10,000 commits, upkeep on;
+BENCH_ONLY=commits,branches,history,s3 chooses parts.
+
+Measured on a shared machine with two cores (os durability; x: to a graph of ten commits):
+
+    commits   point read        cold open         commit            commit / raw append
+      1,000   1.07 ms  1.02x    0.67 ms  1.04x    5.51 ms  0.83x    3.64  1.09x
+     10,000   1.40 ms  1.30x    0.87 ms  1.18x    7.42 ms  0.78x    1.33  0.42x
+
+    commit over 1 table 2.9 to 3.4 x one raw append, over 3 tables 1.9 x three
+    branch create 1.4 to 2.2 x one create_branch, with 1 and with 100 tables
+    cold open of 50 tables 3.3 to 4.4 x opening one dataset (0.5 to 0.6 ms)
+    S3: 20 requests a commit, 14 one after another, after 10, 100 and 1,000 commits
+    disk with keep_versions=16: 2.7 MB after 250 commits, 3.1 MB after 2,000
 """
 
 from __future__ import annotations
