@@ -18,6 +18,7 @@ from omnigraph.compiler.catalog.migration import SchemaMigrationPlan, plan_schem
 from omnigraph.compiler.compile import CompiledQuery, compile_query
 from omnigraph.compiler.ir.explain import explain_query
 from omnigraph.compiler.ir.ops import MutationIr, ReadIr
+from omnigraph.compiler.query.typed import NOW_PARAM
 from omnigraph.compiler.source import Source
 from omnigraph.engine.read.blob_bytes import blob_bytes
 from omnigraph.engine.read.context import Limits
@@ -36,6 +37,7 @@ from omnigraph.pipeline.model import (
     LoadResult,
 )
 from omnigraph.result import MutationResult, QueryResult
+from omnigraph.storage.records import Commit
 from omnigraph.storage.store import init_store, open_store
 from omnigraph.storage.verify import Finding
 
@@ -186,13 +188,20 @@ class Graph(BulkJobs):
         compiled = compile_query(catalog, text, name)
         ir = _mutation_ir(compiled)
         bound = compiled.bind(params, now_ms=self._options.clock.now_us() // 1_000)
+        terms = Terms(if_head)
+        if idempotency_key is not None:
+            request = _request_hash(text, compiled.name, bound.params, params)
+            terms = Terms(if_head, idempotency_key, request)
+            if (done := session.done_before(idempotency_key, request)) is not None:
+                return _replayed(done)
+        if if_head is not None:  # who saw another state is told so before any broken rule
+            session.require_head(if_head)
         mutated = run_mutation(ir, session.base, catalog, bound.params, self._new_id)
         if mutated.changes.is_empty and idempotency_key is None and if_head is None:
             return MutationResult(mutated.affected_nodes, mutated.affected_edges, None)
         filled = fills(mutated.changes, catalog, self._options.embedder)
         changes = fill_vectors(mutated.changes, catalog, self._options.embedder)
         nodes, edges = mutated.affected_nodes, mutated.affected_edges
-        terms = Terms(if_head, idempotency_key, _request_hash(text, compiled.name, params))
         commit, outcome = commit_changes(
             session, changes, catalog, terms, [nodes, edges], filled=filled
         )
@@ -201,8 +210,7 @@ class Graph(BulkJobs):
         if outcome == "unchanged":
             return MutationResult(nodes, edges, None)
         if outcome == "replayed":
-            nodes, edges = cast("list[int]", commit.result)
-            return MutationResult(nodes, edges, commit.id, replayed=True)
+            return _replayed(commit)
         return MutationResult(nodes, edges, commit.id)
 
     def spark(
@@ -312,10 +320,23 @@ def init(uri: str, schema: Text, *, options: GraphOptions | None = None) -> Grap
     return Graph(init_store(uri, tables, files, chosen.storage, chosen.clock), chosen)
 
 
-def _request_hash(text: Source, name: str, params: Mapping[str, Any] | None) -> str:
-    """Return a fingerprint of a request: the same key must not stand for another one."""
-    request = [text.text, name, params or {}]
+def _request_hash(
+    text: Source, name: str, bound: Mapping[str, Any], given: Mapping[str, Any] | None
+) -> str:
+    """Return a fingerprint of a request: the same key must not stand for another one.
+
+    Of bound values, so that every way to write one counts as the same; the moment of the request
+    belongs to it only if the caller chose it.
+    """
+    values = {param: value for param, value in bound.items() if param != NOW_PARAM}
+    request = [text.text, name, values, (given or {}).get(NOW_PARAM)]
     return hashlib.sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _replayed(commit: Commit) -> MutationResult:
+    """Return what a request did when it was made first."""
+    nodes, edges = cast("list[int]", commit.result)
+    return MutationResult(nodes, edges, commit.id, replayed=True)
 
 
 def _mutation_ir(compiled: CompiledQuery) -> MutationIr:

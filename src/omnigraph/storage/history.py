@@ -186,7 +186,9 @@ class RecentKeys:
         self._known: dict[tuple[BranchName, str], tuple[int, dict[str, Commit]]] = {}
 
     def find(self, head: Head, key: str, request_hash: str | None) -> Commit | None:
-        """Return the commit that first carried a key on this branch.
+        """Return the commit that carries a key on this branch and is not too old to count.
+
+        Of several the newest counts: it was made when the ones before it no longer did.
 
         Raises:
             IdempotencyConflictError: the key came with a different request.
@@ -199,7 +201,7 @@ class RecentKeys:
             if sequence < head.sequence:
                 for commit in read_commits(head.handle, since=sequence + 1):
                     if commit.idempotency_key is not None and commit.branch == head.branch:
-                        keys.setdefault(commit.idempotency_key, commit)
+                        keys[commit.idempotency_key] = commit
                 keys = {k: c for k, c in keys.items() if c.created_at_us >= oldest_us}
                 self._known[head.branch, head.incarnation] = (head.sequence, keys)
             found = keys.get(key)
@@ -219,7 +221,7 @@ class RecentKeys:
             sequence, keys = self._known.get(slot, (-1, {}))
             if sequence == commit.sequence - 1:
                 if commit.idempotency_key is not None:
-                    keys.setdefault(commit.idempotency_key, commit)
+                    keys[commit.idempotency_key] = commit
                 self._known[slot] = (commit.sequence, keys)
 
 

@@ -246,6 +246,14 @@ def stage_ahead(plan: Plan) -> dict[TableKey, _Ready]:
     return ready
 
 
+def check_head(head: Head, wanted: str) -> None:
+    """Refuse a branch that is (logically) not at the wanted commit."""
+    if wanted not in (head.commit_id, head.logical_id):
+        named = find_commit(head.handle, wanted)
+        if named is None or named.logical_id != head.logical_id:
+            raise HeadMovedError(head.branch, wanted, head.logical_id)
+
+
 def _check_terms(plan: Plan, terms: Terms, head: Head) -> None:
     """Refuse what the caller said must not happen, and what moved under a strict write."""
     base = plan.base
@@ -254,10 +262,8 @@ def _check_terms(plan: Plan, terms: Terms, head: Head) -> None:
             f"branch '{base.branch}' was deleted and created again meanwhile",
             hint="re-read the branch",
         )
-    if terms.if_head is not None and terms.if_head not in (head.commit_id, head.logical_id):
-        named = find_commit(head.handle, terms.if_head)
-        if named is None or named.logical_id != head.logical_id:
-            raise HeadMovedError(head.branch, terms.if_head, head.logical_id)
+    if terms.if_head is not None:
+        check_head(head, terms.if_head)
     if head.logical_id == base.logical_commit_id:
         return
     moved = _moved(base, head)

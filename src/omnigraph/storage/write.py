@@ -34,6 +34,7 @@ from omnigraph.storage.window import (
     PlannedWrite,
     Revalidate,
     Terms,
+    check_head,
     commit_plan,
 )
 
@@ -64,6 +65,26 @@ class WriteSession:
     def branch(self) -> BranchName:
         """Return the branch being written."""
         return self.plan.branch
+
+    def done_before(self, idempotency_key: str, request_hash: str) -> Commit | None:
+        """Return the commit a request has already made under its key, if it is known by now.
+
+        Asked before the work: the same rows could break a rule because they are there already.
+        A write that is still to be healed is found by `commit`, under the lock.
+
+        Raises:
+            IdempotencyConflictError: the key came with a different request.
+        """
+        head = self.plan.heads.current(self.branch)
+        return self.plan.recent.find(head, idempotency_key, request_hash)
+
+    def require_head(self, commit_id: str) -> None:
+        """Refuse early what `commit` would refuse: the branch is not where the caller saw it.
+
+        Raises:
+            HeadMovedError: it is at another commit.
+        """
+        check_head(self.plan.heads.current(self.branch), commit_id)
 
     def append(self, key: str, rows: pa.Table) -> None:
         """Add rows whose keys the caller knows to be new; survives concurrent writes."""
