@@ -32,6 +32,8 @@ edge Knows: Person -> Person {
 }
 
 edge WorksAt: Person -> Company @card(0..1)
+
+edge Backs: Person -> Company @card(2..3)
 """
 
 names = st.sampled_from(["ann", "bob", "cat", "dan"])
@@ -48,10 +50,12 @@ class Model:
     firms: set[str] = field(default_factory=set)
     knows: list[tuple[str, str, int | None]] = field(default_factory=list)
     works: list[tuple[str, str]] = field(default_factory=list)
+    backs: list[tuple[str, str]] = field(default_factory=list)
 
     def state(self) -> tuple[Any, ...]:
         people = sorted((n, p["age"], p["email"]) for n, p in self.people.items())
-        return people, sorted(self.firms), sorted(self.knows, key=repr), sorted(self.works)
+        knows = sorted(self.knows, key=repr)
+        return people, sorted(self.firms), knows, sorted(self.works), sorted(self.backs)
 
 
 @dataclass
@@ -63,6 +67,9 @@ class Effect:
     touched: set[str] = field(default_factory=set)
     new_knows: list[tuple[str, str]] = field(default_factory=list)
     new_works: list[tuple[str, str]] = field(default_factory=list)
+    new_backs: list[tuple[str, str]] = field(default_factory=list)
+    backers: set[str] = field(default_factory=set)
+    """Who got or lost a `Backs`."""
 
 
 def run_model(model: Model, statements: list[tuple[Any, ...]]) -> Effect:
@@ -93,6 +100,14 @@ def insert_works(model, effect, a, firm):
     model.works.append((a, firm))
     effect.new_works.append((a, firm))
     effect.edges += 1
+
+
+def insert_backs(model, effect, a, first, second):
+    for firm in (first, second):
+        model.backs.append((a, firm))
+        effect.new_backs.append((a, firm))
+    effect.backers.add(a)
+    effect.edges += 2
 
 
 def update_by_name(model, effect, name, age):
@@ -129,13 +144,33 @@ def delete_older(model, effect, least):
     )
 
 
+def delete_firm(model, effect, name):
+    if name not in model.firms:
+        return
+    before = len(model.works) + len(model.backs)
+    effect.backers |= {a for a, firm in model.backs if firm == name}
+    model.firms.remove(name)
+    model.works = [e for e in model.works if e[1] != name]
+    model.backs = [e for e in model.backs if e[1] != name]
+    effect.nodes += 1
+    effect.edges += before - len(model.works) - len(model.backs)
+
+
+def delete_backs(model, effect, a, firm):
+    gone = [e for e in model.backs if e == (a, firm)]
+    model.backs = [e for e in model.backs if e != (a, firm)]
+    effect.backers |= {a for a, _ in gone}
+    effect.edges += len(gone)
+
+
 def _drop(model, effect, gone):
-    before = len(model.knows) + len(model.works)
+    before = len(model.knows) + len(model.works) + len(model.backs)
     model.people = {n: p for n, p in model.people.items() if n not in gone}
     model.knows = [e for e in model.knows if e[0] not in gone and e[1] not in gone]
     model.works = [e for e in model.works if e[0] not in gone]
+    model.backs = [e for e in model.backs if e[0] not in gone]
     effect.nodes += len(gone)
-    effect.edges += before - len(model.knows) - len(model.works)
+    effect.edges += before - len(model.knows) - len(model.works) - len(model.backs)
 
 
 def delete_knows(model, effect, a):
@@ -149,12 +184,15 @@ STEPS = {
     "insert_firm": insert_firm,
     "insert_knows": insert_knows,
     "insert_works": insert_works,
+    "insert_backs": insert_backs,
     "update_by_name": update_by_name,
     "update_older": update_older,
     "update_knows": update_knows,
     "delete_person": delete_person,
     "delete_older": delete_older,
     "delete_knows": delete_knows,
+    "delete_firm": delete_firm,
+    "delete_backs": delete_backs,
 }
 
 
@@ -176,10 +214,14 @@ def broken_rules(model: Model, effect: Effect) -> list[str]:
         broken += ["unique"] * (max(len(mine) - 1, 0) + (len(mine) if others else 0))
     for a, b in effect.new_knows:
         broken += ["endpoint"] * ((a not in model.people) + (b not in model.people))
-    for a, firm in effect.new_works:
+    for a, firm in effect.new_works + effect.new_backs:
         broken += ["endpoint"] * ((a not in model.people) + (firm not in model.firms))
     for a in {a for a, _ in effect.new_works}:
         if sum(1 for x, _ in model.works if x == a) > 1:
+            broken.append("cardinality")
+    deleted = effect.backers - set(model.people) - {a for a, _ in effect.new_backs}
+    for a in effect.backers - deleted:
+        if not 2 <= sum(1 for x, _ in model.backs if x == a) <= 3:
             broken.append("cardinality")
     return sorted(broken)
 
@@ -203,12 +245,16 @@ def text_of(statements: list[tuple[Any, ...]]) -> tuple[str, dict[str, Any]]:
                 "insert_firm": "insert Company {{ name: {0} }}",
                 "insert_knows": "insert Knows {{ from: {0}, to: {1}, weight: {2} }}",
                 "insert_works": "insert WorksAt {{ from: {0}, to: {1} }}",
+                "insert_backs": "insert Backs {{ from: {0}, to: {1} }} "
+                "insert Backs {{ from: {0}, to: {2} }}",
                 "update_by_name": "update Person set {{ age: {1} }} where name = {0}",
                 "update_older": "update Person set {{ age: {1}, email: {2} }} where age > {0}",
                 "update_knows": "update Knows set {{ weight: {1} }} where from = {0}",
                 "delete_person": "delete Person where name = {0}",
                 "delete_older": "delete Person where age > {0}",
                 "delete_knows": "delete Knows where from = {0}",
+                "delete_firm": "delete Company where name = {0}",
+                "delete_backs": "delete Backs where from = {0} and to = {1}",
             }[kind].format(*v)
         )
     kinds = {str: "String", int: "I64", type(None): "I64?"}
@@ -228,6 +274,7 @@ constructive = st.lists(
         st.tuples(st.just("insert_firm"), firms),
         st.tuples(st.just("insert_knows"), names, names, st.none() | st.integers(0, 5)),
         st.tuples(st.just("insert_works"), names, firms),
+        st.tuples(st.just("insert_backs"), names, firms, firms),
         st.tuples(st.just("update_by_name"), names, ages),
         st.tuples(st.just("update_older"), st.integers(0, 60), ages, emails),
         st.tuples(st.just("update_knows"), names, st.none() | st.integers(0, 5)),
@@ -240,6 +287,8 @@ destructive = st.lists(
         st.tuples(st.just("delete_person"), names),
         st.tuples(st.just("delete_older"), st.integers(0, 60)),
         st.tuples(st.just("delete_knows"), names),
+        st.tuples(st.just("delete_firm"), firms),
+        st.tuples(st.just("delete_backs"), names, firms),
     ),
     min_size=1,
     max_size=3,
@@ -250,6 +299,9 @@ sound_start = [
     ("insert_firm", "acme"),
     ("insert_knows", "ann", "bob", 1),
     ("insert_works", "ann", "acme"),
+    ("insert_firm", "globex"),
+    ("insert_backs", "ann", "acme", "globex"),
+    ("insert_backs", "bob", "globex", "globex"),
 ]
 
 
@@ -263,6 +315,7 @@ def stored(graph) -> tuple[Any, ...]:
         sorted(name for (name,) in rows("$c: Company", "$c.name")),
         sorted(rows("$a $k:knows $b", "$a", "$b", "$k.weight as w"), key=repr),
         sorted(rows("$a $w:worksAt $b", "$a", "$b")),
+        sorted(rows("$a $w:backs $b", "$a", "$b")),
     )
 
 

@@ -306,3 +306,47 @@ def test_reopening_gives_the_same_graph(graph):
     expected = graph.query(text).to_dicts()
     with omnigraph.connect(graph.uri, read_only=True) as other:
         assert other.query(text).to_dicts() == expected
+
+
+@pytest.fixture
+def staffed(tmp_path):
+    """Ann has the two reviewers every author needs; Bob has none."""
+    schema = """node Person {
+      name: String @key
+    }
+
+    edge ReviewedBy: Person -> Person @card(2..3)
+    """
+    with omnigraph.init(str(tmp_path / "staffed.omni"), schema, options=FAST) as opened:
+        opened.mutate(
+            'query m() { insert Person { name: "Ann" } insert Person { name: "Bob" } '
+            'insert Person { name: "Eve" } insert ReviewedBy { from: "Ann", to: "Bob" } '
+            'insert ReviewedBy { from: "Ann", to: "Eve" } }'
+        )
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        pytest.param('delete ReviewedBy where to = "Bob"', 1, id="one edge"),
+        pytest.param('delete ReviewedBy where from = "Ann"', 0, id="all edges"),
+        pytest.param('delete Person where name = "Bob"', 1, id="by cascade"),
+    ],
+)
+def test_a_delete_must_leave_a_source_enough_edges(staffed, body, left):
+    with pytest.raises(IntegrityError, match=rf"source 'Ann' has {left} edges \(min 2\)"):
+        do(staffed, body)
+    assert len(edges(staffed, "reviewedBy")) == 2
+
+
+def test_a_source_may_go_with_its_edges_and_one_without_edges_may_stay_so(staffed):
+    assert do(staffed, 'delete Person where name = "Ann"') == (1, 2)
+    assert do(staffed, 'delete Person where name = "Bob"') == (1, 0)
+
+
+def test_enough_edges_are_asked_for_once_the_query_is_over(staffed):
+    body = 'insert ReviewedBy { from: "Bob", to: "Ann" }'
+    with pytest.raises(IntegrityError, match=r"source 'Bob' has 1 edges \(min 2\)"):
+        do(staffed, body)
+    assert do(staffed, f"{body} {body}") == (0, 2)

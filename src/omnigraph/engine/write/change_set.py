@@ -119,7 +119,7 @@ class Draft:
                     self._rows.get(key),
                     self._deleted.get(key),
                     key in self._updates,
-                    key not in self._keyed,
+                    key in self._rows and key not in self._keyed,
                 )
                 for key in keys
             },

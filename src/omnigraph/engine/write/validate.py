@@ -333,10 +333,11 @@ def _edges_of(
 
 
 def _touched_sources(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> pa.Array:
+    """Return the nodes that get or lose edges; a replaced edge may have led from another node."""
     change = changes.tables[edge.table_key]
     parts = [] if change.upserts is None else [one_array(change.upserts["src"])]
-    removed = changes.removed(edge.table_key)
-    if len(removed) and not (change.inserts_new or change.replaces):
+    removed = change.deletes if change.inserts_new else changes.removed(edge.table_key)
+    if removed is not None and len(removed) and not change.replaces:
         parts.append(one_array(snapshot.open(edge.table_key).by_ids(removed, ["src"])["src"]))
     return pc.unique(_joined(parts)) if parts else pa.array([], pa.string())
 
