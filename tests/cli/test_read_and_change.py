@@ -185,8 +185,8 @@ def test_several_broken_rules_are_all_shown_and_nothing_is_written(cli, people):
     ran = cli("change", "-e", text)
     assert ran.code == 1
     assert ran.err.startswith("error: 2 rules of the schema are broken; nothing was written\n")
-    assert "  - Knows: src 'Zoe' not found in Person\n" in ran.err
-    assert "  - Knows: dst 'Yan' not found in Person\n" in ran.err
+    assert "  - statement 1: Knows: src 'Zoe' not found in Person\n" in ran.err
+    assert "  - statement 2: Knows: dst 'Yan' not found in Person\n" in ran.err
     assert "rows=1" in cli("snapshot").out
 
 

@@ -239,8 +239,49 @@ def test_all_violations_are_reported_together(graph):
     )
     with pytest.raises(IntegrityError) as caught:
         do(graph, body)
-    assert [str(one.rule) for one in caught.value.violations] == ["range", "check", "endpoint"]
+    found = [(str(one.rule), one.place) for one in caught.value.violations]
+    assert found == [
+        ("range", "statement 1"),
+        ("check", "statement 2"),
+        ("endpoint", "statement 3"),
+    ]
     assert caught.value.violations[0].row_id == "X"
+
+
+def test_a_value_that_does_not_fit_does_not_hide_what_else_is_wrong(graph):
+    text = """query m($age: I64) {
+      insert Person { name: "X", age: 200 }
+      insert Person { name: "Y", age: $age }
+      update Person set { email: "bad" } where name = "Bob"
+      insert Knows { from: "Y", to: "X" }
+    }"""
+    with pytest.raises(IntegrityError) as caught:
+        graph.mutate(text, params={"age": 2**40})
+    found = [(str(one.rule), one.prop, one.place) for one in caught.value.violations]
+    assert found == [
+        ("type", "age", "statement 2"),
+        ("range", "age", "statement 1"),
+        ("check", "email", "statement 3"),
+    ]
+
+
+def test_a_row_written_twice_is_blamed_on_the_statement_that_wrote_it_last(graph):
+    body = (
+        'insert Person { name: "X", age: 1 } insert Person { name: "Y", age: 1 } '
+        "update Person set { age: 151 } where age = 1"
+    )
+    with pytest.raises(IntegrityError) as caught:
+        do(graph, body)
+    assert [one.place for one in caught.value.violations] == ["statement 3", "statement 3"]
+
+
+def test_the_first_hundred_broken_rules_are_told_and_all_are_counted(graph):
+    people = [f'insert Person {{ name: "p{number}", age: 151 }}' for number in range(150)]
+    with pytest.raises(IntegrityError, match="and 149 more") as caught:
+        do(graph, " ".join(people))
+    told = caught.value.violations
+    assert (len(told), caught.value.total) == (100, 150)
+    assert (told[-1].row_id, told[-1].place) == ("p99", "statement 100")
 
 
 def test_deletes_are_not_mixed_with_inserts(graph):
@@ -335,8 +376,9 @@ def staffed(tmp_path):
     ],
 )
 def test_a_delete_must_leave_a_source_enough_edges(staffed, body, left):
-    with pytest.raises(IntegrityError, match=rf"source 'Ann' has {left} edges \(min 2\)"):
+    with pytest.raises(IntegrityError, match=rf"source 'Ann' has {left} edges \(min 2\)") as caught:
         do(staffed, body)
+    assert caught.value.violations[0].place == "statement 1"
     assert len(edges(staffed, "reviewedBy")) == 2
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.image.arrays import one_array
+from omnigraph.engine.image.arrays import Ints, one_array
+from omnigraph.engine.read.compare import mask_of
 
 ID = "id"
 
@@ -30,6 +32,8 @@ class TableChange:
     """Whether a row whose id is taken breaks a rule, instead of replacing that row."""
     replaces: bool = False
     """Whether the rows take the place of all committed ones."""
+    statements: Ints | None = None
+    """Which statement of a mutation made each of the rows, from 1; a load knows lines instead."""
 
     @property
     def is_empty(self) -> bool:
@@ -45,6 +49,8 @@ class ChangeSet:
     tables: Mapping[str, TableChange] = field(default_factory=dict)
     cascaded_at: str | None = None
     """The commit at which every edge of the deleted nodes was found and deleted with them."""
+    only_statement: bool = False
+    """Whether one statement of a mutation did all of it."""
 
     @property
     def is_empty(self) -> bool:
@@ -60,6 +66,13 @@ class ChangeSet:
         """Whether nothing of a table's committed rows stays."""
         change = self.tables.get(key)
         return change is not None and change.replaces
+
+    def place_of(self, key: str, row: int) -> str | None:
+        """Return what made a row of a table; -1 stands for none of them."""
+        change = self.tables.get(key)
+        if row >= 0 and change is not None and change.statements is not None:
+            return statement_place(int(change.statements[row]))
+        return statement_place(1) if self.only_statement else None
 
     def removed(self, key: str) -> pa.Array:
         """Return the ids that are gone from a table's committed rows: deleted or replaced."""
@@ -77,16 +90,27 @@ class Draft:
         self._deleted: dict[str, pa.Array] = {}
         self._updates: set[str] = set()
         self._keyed: set[str] = set()
+        self._statements: dict[str, Ints] = {}
+        self.statement = 0
+        """The statement that is being carried out, from 1."""
+
+    @property
+    def place(self) -> str:
+        """The statement that is being carried out, in words."""
+        return statement_place(self.statement)
 
     def put(self, key: str, rows: pa.Table, *, updates: bool, generated_ids: bool) -> None:
         """Add whole rows; a row with a known id replaces it, the last one wins."""
         if not len(rows):
             return
+        made_by = np.full(len(rows), self.statement)
         known = self._rows.get(key)
         if known is not None:
-            kept = known.filter(pc.invert(pc.is_in(known[ID], value_set=_ids(rows))))
-            rows = pa.concat_tables([kept, rows])
+            stays = pc.invert(pc.is_in(known[ID], value_set=_ids(rows)))
+            rows = pa.concat_tables([known.filter(stays), rows])
+            made_by = np.concatenate([self._statements[key][mask_of(stays)], made_by])
         self._rows[key] = rows
+        self._statements[key] = made_by
         if updates:
             self._updates.add(key)
         if updates or not generated_ids:
@@ -120,11 +144,18 @@ class Draft:
                     self._deleted.get(key),
                     key in self._updates,
                     key in self._rows and key not in self._keyed,
+                    statements=self._statements.get(key),
                 )
                 for key in keys
             },
             cascaded_at,
+            only_statement=self.statement == 1,
         )
+
+
+def statement_place(number: int) -> str:
+    """Return how a statement of a mutation is named in messages."""
+    return f"statement {number}"
 
 
 def _ids(rows: pa.Table | None) -> pa.Array | None:

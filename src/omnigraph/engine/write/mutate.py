@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, assert_never
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from omnigraph.engine.image.arrays import one_array
 from omnigraph.engine.write.cells import CellError, column, fit
 from omnigraph.engine.write.change_set import ID, ChangeSet, Draft
 from omnigraph.engine.write.find import RowFinder
+from omnigraph.engine.write.values import broken_values
 from omnigraph.engine.write.violations import Rule, Violation, Violations
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.predicate import AnyOf, is_in
@@ -51,7 +53,7 @@ def run_mutation(
     check_mutation_mix(ir)
     run = _Run(snapshot, catalog, params, new_id)
     for number, statement in enumerate(ir.statements, start=1):
-        run.place = f"statement {number}"
+        run.draft.statement = number
         match statement:
             case InsertNode():
                 run.insert_node(statement)
@@ -63,8 +65,10 @@ def run_mutation(
                 run.delete(statement)
             case _:
                 assert_never(statement)
-    run.violations.raise_if_any()
-    return Mutated(run.draft.change_set(snapshot.commit_id), run.nodes, run.edges)
+    changes = run.draft.change_set(snapshot.commit_id)
+    if run.violations.items:
+        run.refuse_all(changes)
+    return Mutated(changes, run.nodes, run.edges)
 
 
 class _Run:
@@ -80,9 +84,23 @@ class _Run:
         self.draft = Draft()
         self._finder = RowFinder(snapshot, self.draft, params)
         self.violations = Violations()
-        self.place = ""
         self.nodes = 0
         self.edges = 0
+
+    def refuse_all(self, changes: ChangeSet) -> None:
+        """Raise what was found, and what is wrong with the rows of the other statements.
+
+        Only what a row breaks by itself: an end may be missing because its node was refused.
+        """
+        kinds: list[NodeType | EdgeType] = [
+            *self._catalog.nodes.values(),
+            *self._catalog.edges.values(),
+        ]
+        for kind in kinds:
+            rows = changes.upserts(kind.table_key)
+            for broken in () if rows is None else broken_values(kind, rows, filled=False):
+                self.violations.report(broken, partial(changes.place_of, kind.table_key))
+        self.violations.raise_if_any()
 
     def insert_node(self, statement: InsertNode) -> None:
         """Put one node; a keyed one replaces the node with its key."""
@@ -185,7 +203,7 @@ class _Run:
 
     def _refuse(self, type_name: str, prop: str, value: object, rule: Rule, text: str) -> None:
         self.violations.add(
-            Violation(rule, type_name, text, prop=prop, value=value, place=self.place)
+            Violation(rule, type_name, text, prop=prop, value=value, place=self.draft.place)
         )
 
     def _value(self, expr: Literal | Param) -> Any:  # noqa: ANN401 - any literal value

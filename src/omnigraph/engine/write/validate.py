@@ -7,6 +7,7 @@ key, never scanned without one. Null is exempt from value rules and from uniquen
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,8 @@ def validate(changes: ChangeSet, snapshot: Snapshot, catalog: Catalog) -> None:
         ConstraintError: with the first 100 violations of all tables.
     """
     found = Violations()
-    found.extend(find_violations(changes, snapshot, catalog))
+    for broken in find_broken(changes, snapshot, catalog):
+        found.report(broken, partial(changes.place_of, broken.table_key))
     found.raise_if_any()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -99,6 +99,14 @@ class Violations:
         """Keep several violations."""
         for violation in violations:
             self.add(violation)
+
+    def report(self, broken: Broken, place_of: Callable[[int], str | None]) -> None:
+        """Put into words, with the places of their rows, what there is room for; count the rest."""
+        shown = min(self.room, len(broken.rows))
+        for number in range(shown):
+            place = place_of(int(broken.rows[number]))
+            self.add(replace(broken.tell(number), place=place))
+        self.total += len(broken.rows) - shown
 
     def raise_if_any(self) -> None:
         """Raise `ConstraintError` with everything collected."""
