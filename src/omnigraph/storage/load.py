@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -118,7 +117,7 @@ def _own_lineages(plan: Plan, keys: list[TableKey]) -> dict[TableKey, TableVersi
             if key in head.tables and not _is_owned(plan, head.tables[key])
         ]
         forked = tuple(
-            replace(table, branch=fork_table(kernel, plan.branch, table).branch) for table in shared
+            table._replace(branch=fork_table(kernel, plan.branch, table).branch) for table in shared
         )
         if forked:
             intent = physical_intent(kernel, head, plan.writer_kind, (), forked)

@@ -120,9 +120,10 @@ def decode_head(
     branch: BranchName, handle: Handle, stated: Mapping[str, Any], address: int
 ) -> Head:
     """Turn what a head row states into a value."""
+    listed: dict[TableKey, list[Any]] = stated["tables"]
     tables = {
-        TableKey(key): TableVersion(TableKey(key), location, version, fork, rows)
-        for key, (version, fork, rows, location) in stated["tables"].items()
+        key: TableVersion(key, location, version, fork, rows)
+        for key, (version, fork, rows, location) in listed.items()
     }
     return Head(
         branch,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from omnigraph.base.ids import BranchName, CommitId, TableKey
 
@@ -15,9 +15,11 @@ Kind = Literal["logical", "maintenance"]
 RECOVERY_ACTOR = "omnigraph:recovery"
 
 
-@dataclass(frozen=True, slots=True)
-class TableVersion:
-    """One table as a snapshot sees it: where its rows are, and how many."""
+class TableVersion(NamedTuple):
+    """One table as a snapshot sees it: where its rows are, and how many.
+
+    A tuple, because opening a graph makes one for every table.
+    """
 
     key: TableKey
     location: str

@@ -425,7 +425,7 @@ def _restored(kernel: Kernel, table: TableVersion, operation: OperationId) -> Ta
     mark = {OPERATION_MARK: operation}
     handle = restore(kernel.tables, table.location, table.branch, table.version, mark)
     sync_versions(kernel, [handle])
-    return replace(table, version=handle.version)
+    return table._replace(version=handle.version)
 
 
 def _moved_version(kernel: Kernel, finding: Finding) -> TableVersion:

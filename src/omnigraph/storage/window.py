@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -327,7 +327,7 @@ def _intent(
         for key, handle in created.items()
     }
     for new, old in plan.renamed.items():
-        registered[new] = replace(head.tables[old], key=new)
+        registered[new] = head.tables[old]._replace(key=new)
     for key, planned in plan.writes.items():
         entry = registered.get(key) or head.tables[key]
         staged = _staged_on(plan, entry, planned, ready.get(key))
