@@ -392,3 +392,26 @@ def test_enough_edges_are_asked_for_once_the_query_is_over(staffed):
     with pytest.raises(IntegrityError, match=r"source 'Bob' has 1 edges \(min 2\)"):
         do(staffed, body)
     assert do(staffed, f"{body} {body}") == (0, 2)
+
+
+def test_values_that_repeat_are_shown_as_queries_write_them(tmp_path):
+    schema = """node Slot {
+      name: String @key
+      day: Date?
+      at: DateTime?
+      free: Bool?
+
+      @unique(at)
+      @unique(day, free)
+    }"""
+    with omnigraph.init(str(tmp_path / "slots.omni"), schema, options=FAST) as graph:
+        fill = 'at: datetime("2026-01-02T03:04:05.006Z"), day: date("2026-01-02"), free: true'
+        with pytest.raises(IntegrityError) as caught:
+            do(graph, f'insert Slot {{ name: "a", {fill} }} insert Slot {{ name: "b", {fill} }}')
+    texts = [one.message for one in caught.value.violations]
+    assert texts == [
+        "@unique violation on Slot.at: 2026-01-02T03:04:05.006Z is also the value of 'a'",
+        "@unique violation on Slot.(day, free): (2026-01-02, true) is also the value of 'a'",
+    ]
+    moment = caught.value.violations[0].value
+    assert (moment.hour, moment.microsecond) == (3, 6_000)

@@ -7,6 +7,7 @@ key, never scanned without one. Null is exempt from value rules and from uniquen
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import date, datetime
 from functools import partial
 from typing import Any
 
@@ -198,7 +199,7 @@ def _is_exact(kind: NodeType | EdgeType, column: str) -> bool:
 def _not_unique(
     type_name: str, columns: tuple[str, ...], rows: pa.Table, at: int, other: str
 ) -> Violation:
-    values = [rows[name][at].as_py() for name in columns]
+    values = [_value(one_array(rows[name]), at) for name in columns]
     return not_unique(type_name, columns, values, rows[ID][at].as_py(), other)
 
 
@@ -208,8 +209,30 @@ def not_unique(
     """Return what to say of a row with the values of another one."""
     shown = columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
     value = values[0] if len(values) == 1 else tuple(values)
-    text = f"@unique violation on {type_name}.{shown}: {value!r} is also the value of '{other}'"
+    said = ", ".join(_said(one) for one in values)
+    said = said if len(values) == 1 else f"({said})"
+    text = f"@unique violation on {type_name}.{shown}: {said} is also the value of '{other}'"
     return Violation(Rule.UNIQUE, type_name, text, shown, row_id, value)
+
+
+def _value(values: pa.Array, at: int) -> Any:  # noqa: ANN401 - any stored value
+    """Return a value; a datetime with its time of day, which Arrow's date64 forgets."""
+    if pa.types.is_date64(values.type):
+        values = values.slice(at, 1).cast(pa.timestamp("ms", "UTC"))
+        return values[0].as_py()
+    return values[at].as_py()
+
+
+def _said(value: object) -> str:
+    match value:
+        case datetime():
+            return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        case date():
+            return value.isoformat()
+        case bool():
+            return str(value).lower()
+        case _:
+            return repr(value)
 
 
 def _endpoints(
