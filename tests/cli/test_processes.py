@@ -43,8 +43,11 @@ def test_an_error_on_a_terminal_is_one_coloured_block(terminal, people):
     assert ran.out.startswith("\x1b[1;31merror\x1b[0m: there is no graph at ")
 
 
-def test_a_reader_that_goes_away_is_no_failure(people):
-    script = f"'{COMMAND}' read -q people.gq -n adults -p min=0 --format jsonl | true"
+@pytest.mark.parametrize("letters", [1, 300_000], ids=["at the end", "in the middle"])
+def test_a_reader_that_goes_away_is_no_failure(people, cli, letters):
+    (people / "bio.json").write_text(json.dumps({"name": "Eve", "age": 9, "bio": "x" * letters}))
+    assert cli("change", "-q", "people.gq", "-n", "add", "--params-file", "bio.json").code == 0
+    script = f"'{COMMAND}' read -q people.gq -n person -p name=Eve --format jsonl | true"
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {script}"],
         cwd=people,
@@ -53,7 +56,7 @@ def test_a_reader_that_goes_away_is_no_failure(people):
         check=False,
         env=clean_environment(),
     )
-    assert done.stderr == b""
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 SLOW_WRITE = """

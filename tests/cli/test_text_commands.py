@@ -44,6 +44,24 @@ def test_wrong_usage_exits_with_two(cli, arguments):
     assert cli(*arguments).code == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message", "command"),
+    [
+        pytest.param(["nope"], "No such command 'nope'.", "omnigraph", id="unknown command"),
+        pytest.param(
+            ["schema", "check"], "Missing option '--schema'", "omnigraph schema check", id="missing"
+        ),
+        pytest.param(["read", "--what"], "No such option: --what", "omnigraph read", id="unknown"),
+    ],
+)
+def test_wrong_usage_is_one_block_like_every_error(omnigraph, arguments, message, command):
+    ran = omnigraph(*arguments)
+    first, hint = ran.err.splitlines()
+    assert first.startswith(f"error: {message}")
+    assert hint == f"  hint: {command} --help"
+    assert (ran.code, ran.out) == (2, "")
+
+
 def test_a_good_schema_is_summarised(cli, files):
     ran = cli("schema", "check", "--schema", "s.pg")
     assert (ran.code, ran.out) == (0, "OK    s.pg: 0 interfaces, 1 nodes, 1 edges\n")

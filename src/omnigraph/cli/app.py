@@ -110,11 +110,14 @@ def run(arguments: Sequence[str]) -> int:
     if debug:  # wherever it stands, it is meant for this function
         words = [word for at, word in enumerate(words) if word != DEBUG or at > ends]
     try:
-        app(words)
-    except SystemExit as stop:
-        if stop.code == output.EXIT_INTERRUPTED:
-            output.warn("interrupted")
-        return stop.code if isinstance(stop.code, int) else output.EXIT_FAILURE
+        code = app(words, standalone_mode=False) or output.EXIT_OK
+    except SystemExit as stop:  # a completion script, or a reader that went away
+        if isinstance(stop.__context__, BrokenPipeError):
+            raise stop.__context__ from None
+        return stop.code if isinstance(stop.code, int) else output.EXIT_OK
+    except typer.TyperException as error:
+        output.complain_usage(error)
+        return output.EXIT_USAGE
     except OmniGraphError as error:
         if debug:
             raise
@@ -125,7 +128,9 @@ def run(arguments: Sequence[str]) -> int:
             raise
         output.complain_unexpected(error)
         return output.EXIT_FAILURE
-    return output.EXIT_OK
+    if code == output.EXIT_INTERRUPTED:
+        output.warn("interrupted")
+    return int(code)
 
 
 def main() -> None:

@@ -48,13 +48,12 @@ def warn(text: str) -> None:
 
 def complain(error: OmniGraphError) -> None:
     """Write an error to stderr as one readable block."""
-    color = wants_color(sys.stderr)
     # Errors with a place know how to show it; importing their modules is not worth it here.
     render = getattr(error, "render", None)
     if render is not None:
-        warn(render(color=color))
+        warn(render(color=wants_color(sys.stderr)))
         return
-    label, hint = (f"{_RED}error{_OFF}", f"{_GREEN}hint{_OFF}") if color else ("error", "hint")
+    label, hint = _labels()
     details: Sequence[object] = getattr(error, "violations", ())
     if len(details) > 1:
         total = getattr(error, "total", len(details))
@@ -69,8 +68,27 @@ def complain(error: OmniGraphError) -> None:
         warn(f"  {hint}: {error.hint}")
 
 
+def complain_usage(error: Exception) -> None:
+    """Write what is wrong with a command line as the same block; the help text is on stdout."""
+    message = getattr(error, "format_message", error.__str__)()
+    if not message:  # nothing but a group was asked for, and its help was printed
+        return
+    context = getattr(error, "ctx", None)
+    command = "omnigraph" if context is None else context.command_path
+    label, hint = _labels()
+    warn(f"{label}: {message}")
+    warn(f"  {hint}: {command} --help")
+
+
 def complain_unexpected(error: Exception) -> None:
     """Write an error nobody foresaw, without its traceback."""
-    label = f"{_RED}error{_OFF}" if wants_color(sys.stderr) else "error"
+    label, hint = _labels()
     warn(f"{label}: unexpected {type(error).__name__}: {error}")
-    warn("  hint: run the command again with --debug and report what it shows")
+    warn(f"  {hint}: run the command again with --debug and report what it shows")
+
+
+def _labels() -> tuple[str, str]:
+    """Return how an error and a hint are introduced."""
+    if wants_color(sys.stderr):
+        return f"{_RED}error{_OFF}", f"{_GREEN}hint{_OFF}"
+    return "error", "hint"
