@@ -1,5 +1,6 @@
 """docs/cli.md and docs/configuration.md say everything the command can do, and nothing else."""
 
+import json
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -53,6 +54,59 @@ def shown(command):
 
 def flags(command):
     return {flag for param in shown(command) for flag in param.opts if flag.startswith("-")}
+
+
+ON_PEOPLE = {
+    "init": ("--schema", "people.pg", "fresh/new.omni"),
+    "read": ("-q", "people.gq", "-n", "adults", "-p", "min=18"),
+    "change": ("-q", "people.gq", "-n", "add", "-p", "name=Dan"),
+    "snapshot": (),
+    "branch create": ("dev",),
+    "branch list": (),
+    "branch delete": ("gone",),
+    "commit list": (),
+    "commit show": ("HEAD",),
+    "schema check": ("--schema", "people.pg"),
+    "schema get": (),
+    "schema plan": ("--schema", "people.pg"),
+    "query lint": ("-q", "people.gq"),
+    "explain": ("-q", "people.gq"),
+    "profile": ("-q", "people.gq", "-n", "adults", "-p", "min=18"),
+    "fmt": ("people.gq",),
+    "verify": (),
+    "lock show": (),
+    "lock break": ("branch:main",),
+    "version": (),
+}
+
+
+def documented_keys(name):
+    """The outermost keys of the JSON a command prints, as its section says."""
+    said = re.search(r"`(\{[^`]+\})`", section(f"omnigraph {name}").split("| `--json` |")[-1])
+    if said is None and name == "commit show":  # "one object as in `commit list`"
+        said = re.search(r"commits: \[(\{.+?\})\]", section("omnigraph commit list"))
+    if said is None and name == "read":  # told among its layouts
+        said = re.search(r"\| `json` \| `(\{.+\})` \|", section("omnigraph read"))
+    assert said is not None, f"the JSON of {name} is not documented"
+    text = said.group(1)[1:-1]
+    while re.search(r"[\[{][^][{}]*[\]}]", text):
+        text = re.sub(r"[\[{][^][{}]*[\]}]", "", text)
+    return {part.partition(":")[0].strip() for part in text.split(",")}
+
+
+@pytest.mark.parametrize("name", ON_PEOPLE)
+def test_the_json_of_a_command_has_the_documented_keys(cli, people, name):
+    arguments = list(ON_PEOPLE[name])
+    if name == "branch delete":
+        cli("branch", "create", "gone")
+    if name == "init":
+        (people / "fresh").mkdir()
+    if name == "commit show":
+        commits = json.loads(cli("commit", "list", "--json").out)["commits"]
+        arguments = [commits[-1]["graph_commit_id"]]
+    ran = cli(*name.split(), *arguments, "--json")
+    assert ran.code == 0, ran.err
+    assert set(json.loads(ran.out)) == documented_keys(name)
 
 
 @pytest.mark.parametrize(("path", "command"), EVERY.items(), ids=NAMES)

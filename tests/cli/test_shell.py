@@ -1,6 +1,7 @@
 """The shell: where statements end, what completes them, and whole sessions."""
 
 import io
+import re
 
 import pytest
 
@@ -131,11 +132,21 @@ def test_plans_profiles_and_the_schema_are_shown(piped):
     body = "match { $p: Person } return { $p.name };\n"
     ran = piped(f"\\explain {body}\\profile {body}\\schema\n\\help\n\\quit\nnonsense\n")
     assert ran.code == 0, ran.err
-    assert "read shell()\n  scan p: Person\n" in ran.out
-    assert "scan p: Person\n" in ran.out
+    assert "read shell()\n  scan p: Person  | " in ran.out
+    assert re.search(r"^ *3 .*\d  scan p: Person", ran.out, re.MULTILINE)
     assert "3 rows in " in ran.out
     assert SCHEMA in ran.out
     assert HELP in ran.out
+
+
+def test_a_plan_follows_the_branch_one_is_on(piped, cli):
+    cli("branch", "create", "dev")
+    people = " ".join(f'insert Person {{ name: "p{number}" }}' for number in range(60))
+    cli("change", "-e", f"query m() {{ {people} }}", "-b", "dev")
+    body = "match { $p: Person } return { $p.name };\n"
+    ran = piped(f"\\explain {body}\\branch dev\n\\explain {body}")
+    there, here = re.findall(r"scan p: Person .*about (\d+) rows", ran.out)
+    assert int(there) < 10 < 60 <= int(here)
 
 
 def test_a_mistake_is_shown_where_it_was_typed_and_ends_the_run(piped):

@@ -120,7 +120,8 @@ class Session:
             case "explain":
                 statement, queries = self._compile(rest)
                 for query in queries:
-                    self.say(self.graph.explain(statement.source, query.name).rstrip("\n"))
+                    plan = self.graph.explain(statement.source, query.name, branch=self.branch)
+                    self.say(plan.rstrip("\n"))
             case "profile":
                 self._profile(rest)
             case _:
