@@ -105,6 +105,32 @@ def test_an_interrupt_leaves_nothing_half_done(cli, people, gap, written):
     assert verified.code == 0, verified.out
 
 
+SLOW_START = """
+import builtins, os, signal, sys
+from omnigraph.cli.app import main
+load = builtins.__import__
+def interrupted(name, *rest):
+    if name == "typer":
+        os.kill(os.getpid(), signal.SIGINT)
+    return load(name, *rest)
+builtins.__import__ = interrupted
+sys.argv = ["omnigraph", "change", "-q", "people.gq", "-n", "add", "-p", "name=Dan"]
+main()
+"""
+
+
+def test_an_interrupt_before_the_command_begins_is_no_traceback(people):
+    done = subprocess.run(
+        [sys.executable, "-c", SLOW_START],
+        cwd=people,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env=clean_environment(),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"interrupted\n")
+
+
 def test_shell_completion_knows_commands_and_targets(omnigraph, people):
     def completions(words, at):
         env = {

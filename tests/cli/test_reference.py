@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from omnigraph.cli.app import app
+from omnigraph.cli.tree import app
 from omnigraph.config.scaffold import _TEMPLATE
 from omnigraph.config.settings import (
     Alias,

@@ -1,105 +1,15 @@
-"""The entry point: builds the command tree, turns errors into exit codes."""
+"""The entry point: runs the command tree, turns errors and signals into exit codes.
+
+Imports nothing by itself: an interrupt while the commands are loaded is one like any other.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
-
-import typer
-
-from omnigraph import __version__
-from omnigraph.cli import output
-from omnigraph.cli.commands import (
-    branch,
-    commit,
-    embed,
-    explain,
-    fmt,
-    graph,
-    load,
-    lock,
-    query,
-    read,
-    schema,
-)
-from omnigraph.cli.commands import shell as shell_command
-from omnigraph.cli.options import ConfigOption, JsonOption, TargetOption, UriOption
-from omnigraph.cli.target import Flags
-from omnigraph.errors import OmniGraphError
 
 DEBUG = "--debug"
-
-
-def _dashed(word: str) -> str:
-    """Return a flag as it is spelled here: starter files write `--reembed_all`."""
-    return word.replace("_", "-")
-
-
-app = typer.Typer(
-    name="omnigraph",
-    help="A typed property-graph database: schemas, queries, branches, commits.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("init")(graph.init)
-app.command("load")(load.load)
-app.command("ingest")(load.ingest)
-app.command("export")(load.export)
-app.command("embed", context_settings={"token_normalize_func": _dashed})(embed.embed)
-app.command("read")(read.read)
-app.command("change")(read.change)
-app.command("shell")(shell_command.shell)
-app.command("snapshot")(graph.snapshot)
-app.add_typer(branch.app, name="branch")
-app.add_typer(commit.app, name="commit")
-app.add_typer(schema.app, name="schema")
-app.add_typer(query.app, name="query")
-app.command("explain")(explain.explain)
-app.command("profile")(explain.profile)
-app.command("fmt")(fmt.fmt)
-app.command("verify")(graph.verify)
-app.add_typer(lock.app, name="lock")
-
-
-def _show_version(asked: bool) -> None:
-    if asked:
-        version()
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    ctx: typer.Context,
-    version: Annotated[  # noqa: ARG001 - its callback answers
-        bool,
-        typer.Option(
-            "--version", "-v", help="Print the version.", callback=_show_version, is_eager=True
-        ),
-    ] = False,
-    debug: Annotated[  # noqa: ARG001 - `run` looks for it anywhere
-        bool, typer.Option(DEBUG, help="Show a traceback when a command fails.")
-    ] = False,
-    uri: UriOption = None,
-    target: TargetOption = None,
-    config: ConfigOption = None,
-) -> None:
-    """Declare the options that may stand in front of a command."""
-    ctx.obj = Flags(uri, target, config)
-
-
-@app.command()
-def version(json: JsonOption = False) -> None:
-    """Print the version.
-
-    Example: `omnigraph version`
-    """
-    if json:
-        output.say_json({"name": "omnigraph", "version": __version__})
-    else:
-        output.say(f"omnigraph {__version__}")
+EXIT_OK, EXIT_INTERRUPTED = 0, 130
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -109,12 +19,18 @@ def run(arguments: Sequence[str]) -> int:
     debug = DEBUG in words[:ends]
     if debug:  # wherever it stands, it is meant for this function
         words = [word for at, word in enumerate(words) if word != DEBUG or at > ends]
+    import typer
+
+    from omnigraph.cli import output
+    from omnigraph.cli.tree import app
+    from omnigraph.errors import OmniGraphError
+
     try:
-        code = app(words, standalone_mode=False) or output.EXIT_OK
+        return int(app(words, standalone_mode=False) or EXIT_OK)
     except SystemExit as stop:  # a completion script, or a reader that went away
         if isinstance(stop.__context__, BrokenPipeError):
             raise stop.__context__ from None
-        return stop.code if isinstance(stop.code, int) else output.EXIT_OK
+        return stop.code if isinstance(stop.code, int) else EXIT_OK
     except typer.TyperException as error:
         output.complain_usage(error)
         return output.EXIT_USAGE
@@ -128,9 +44,6 @@ def run(arguments: Sequence[str]) -> int:
             raise
         output.complain_unexpected(error)
         return output.EXIT_FAILURE
-    if code == output.EXIT_INTERRUPTED:
-        output.warn("interrupted")
-    return int(code)
 
 
 def main() -> None:
@@ -138,8 +51,12 @@ def main() -> None:
     try:
         code = run(sys.argv[1:])
         sys.stdout.flush()
+    except KeyboardInterrupt:  # before a command could begin
+        code = EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader (`| head`) went away: nothing is wrong, and nothing can be told.
         sys.stderr.close()
-        code = output.EXIT_OK
+        code = EXIT_OK
+    if code == EXIT_INTERRUPTED:
+        sys.stderr.write("interrupted\n")
     sys.exit(code)

@@ -16,7 +16,6 @@ from omnigraph.errors import BadRequestError, OmniGraphError
 EXIT_OK = 0
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
 
 _RED, _GREEN, _OFF = "\x1b[1;31m", "\x1b[1;32m", "\x1b[0m"
 _MAX_DETAILS = 20

@@ -1,0 +1,97 @@
+"""The command tree: every command under its name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from omnigraph import __version__
+from omnigraph.cli import output
+from omnigraph.cli.commands import (
+    branch,
+    commit,
+    embed,
+    explain,
+    fmt,
+    graph,
+    load,
+    lock,
+    query,
+    read,
+    schema,
+)
+from omnigraph.cli.commands import shell as shell_command
+from omnigraph.cli.options import ConfigOption, JsonOption, TargetOption, UriOption
+from omnigraph.cli.target import Flags
+
+
+def _dashed(word: str) -> str:
+    """Return a flag as it is spelled here: starter files write `--reembed_all`."""
+    return word.replace("_", "-")
+
+
+app = typer.Typer(
+    name="omnigraph",
+    help="A typed property-graph database: schemas, queries, branches, commits.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("init")(graph.init)
+app.command("load")(load.load)
+app.command("ingest")(load.ingest)
+app.command("export")(load.export)
+app.command("embed", context_settings={"token_normalize_func": _dashed})(embed.embed)
+app.command("read")(read.read)
+app.command("change")(read.change)
+app.command("shell")(shell_command.shell)
+app.command("snapshot")(graph.snapshot)
+app.add_typer(branch.app, name="branch")
+app.add_typer(commit.app, name="commit")
+app.add_typer(schema.app, name="schema")
+app.add_typer(query.app, name="query")
+app.command("explain")(explain.explain)
+app.command("profile")(explain.profile)
+app.command("fmt")(fmt.fmt)
+app.command("verify")(graph.verify)
+app.add_typer(lock.app, name="lock")
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    ctx: typer.Context,
+    version: Annotated[  # noqa: ARG001 - its callback answers
+        bool,
+        typer.Option(
+            "--version", "-v", help="Print the version.", callback=_show_version, is_eager=True
+        ),
+    ] = False,
+    debug: Annotated[  # noqa: ARG001 - `run` looks for it anywhere
+        bool, typer.Option("--debug", help="Show a traceback when a command fails.")
+    ] = False,
+    uri: UriOption = None,
+    target: TargetOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Declare the options that may stand in front of a command."""
+    ctx.obj = Flags(uri, target, config)
+
+
+@app.command()
+def version(json: JsonOption = False) -> None:
+    """Print the version.
+
+    Example: `omnigraph version`
+    """
+    if json:
+        output.say_json({"name": "omnigraph", "version": __version__})
+    else:
+        output.say(f"omnigraph {__version__}")
