@@ -1,5 +1,8 @@
 """Mutations through the public API: what they change, what they refuse, what stays as it was."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 import omnigraph
@@ -415,3 +418,71 @@ def test_values_that_repeat_are_shown_as_queries_write_them(tmp_path):
     ]
     moment = caught.value.violations[0].value
     assert (moment.hour, moment.microsecond) == (3, 6_000)
+
+
+def test_thousands_of_statements_are_one_commit_where_the_last_word_on_a_key_counts(graph):
+    people = [
+        f'insert Person {{ name: "p{number % 1_500}", age: {number // 1_500} }}'
+        for number in range(3_000)
+    ]
+    before = commits(graph)
+    assert do(graph, " ".join(people)) == (3_000, 0)
+    assert commits(graph) == before + 1
+    found = ages(graph)
+    assert {found[f"p{number}"] for number in range(1_500)} == {1}
+    assert len(found) == 1_504
+
+
+class Lengths:
+    """An embedder whose vectors are the lengths of texts; remembers what it was asked."""
+
+    space = "lengths"
+
+    def __init__(self):
+        self.asked = []
+
+    def embed_documents(self, texts, dim):
+        self.asked.append(list(texts))
+        return np.array([[len(text)] * dim for text in texts], np.float32)
+
+    def embed_query(self, text, dim):
+        return np.array([len(text)] * dim, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("body", "asked", "vectors"),
+    [
+        pytest.param(
+            'insert Doc { slug: "b", text: "bb" } update Doc set { text: "four" } where slug = "b"',
+            [["four"]],
+            {"a": 1, "b": 4},
+            id="insert then update",
+        ),
+        pytest.param(
+            'insert Doc { slug: "b", text: "bb" } update Doc set { text: "three" } '
+            'where slug = "a"',
+            [["bb", "three"]],
+            {"a": 5, "b": 2},
+            id="a new and an old row in one batch",
+        ),
+        pytest.param(
+            'update Doc set { note: "n" } where slug = "a"', [], {"a": 1}, id="another property"
+        ),
+    ],
+)
+def test_a_required_vector_is_made_from_the_text_a_query_leaves(tmp_path, body, asked, vectors):
+    schema = """node Doc {
+      slug: String @key
+      text: String
+      note: String?
+      meaning: Vector(2) @embed("text")
+    }"""
+    embedder = Lengths()
+    options = replace(FAST, embedder=embedder)
+    with omnigraph.init(str(tmp_path / "docs.omni"), schema, options=options) as docs:
+        do(docs, 'insert Doc { slug: "a", text: "a" }')
+        embedder.asked.clear()
+        do(docs, body)
+        rows = docs.query("query q() { match { $d: Doc } return { $d.slug, $d.meaning } }")
+        assert {row["d.slug"]: row["d.meaning"][0] for row in rows} == vectors
+    assert embedder.asked == asked

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.image.arrays import Ints, one_array
-from omnigraph.engine.read.compare import mask_of
 
 ID = "id"
 
@@ -83,14 +82,17 @@ class ChangeSet:
 
 
 class Draft:
-    """Collects a mutation's writes statement by statement; later statements see earlier ones."""
+    """Collects a mutation's writes statement by statement; later statements see earlier ones.
+
+    What a statement puts is only remembered; it is merged with what was put before once somebody
+    asks for the rows, so that a thousand statements do not copy each other's rows.
+    """
 
     def __init__(self) -> None:
-        self._rows: dict[str, pa.Table] = {}
+        self._parts: dict[str, list[tuple[pa.Table, Ints]]] = {}
         self._deleted: dict[str, pa.Array] = {}
         self._updates: set[str] = set()
         self._keyed: set[str] = set()
-        self._statements: dict[str, Ints] = {}
         self.statement = 0
         """The statement that is being carried out, from 1."""
 
@@ -104,13 +106,7 @@ class Draft:
         if not len(rows):
             return
         made_by = np.full(len(rows), self.statement)
-        known = self._rows.get(key)
-        if known is not None:
-            stays = pc.invert(pc.is_in(known[ID], value_set=_ids(rows)))
-            rows = pa.concat_tables([known.filter(stays), rows])
-            made_by = np.concatenate([self._statements[key][mask_of(stays)], made_by])
-        self._rows[key] = rows
-        self._statements[key] = made_by
+        self._parts.setdefault(key, []).append((fillable(rows), made_by))
         if updates:
             self._updates.add(key)
         if updates or not generated_ids:
@@ -128,29 +124,54 @@ class Draft:
 
     def rows(self, key: str) -> pa.Table | None:
         """Return the rows put so far."""
-        return self._rows.get(key)
+        return self._merged(key)[0]
 
     def deleted(self, key: str) -> pa.Array | None:
         """Return the ids deleted so far."""
         return self._deleted.get(key)
 
+    def _merged(self, key: str) -> tuple[pa.Table | None, Ints | None]:
+        """Return the rows put so far, each id once, and the statements that made them."""
+        parts = self._parts.get(key)
+        if parts is None:
+            return None, None
+        if len(parts) > 1:
+            rows = pa.concat_tables([part for part, _ in parts]).combine_chunks()
+            made_by = np.concatenate([numbers for _, numbers in parts])
+            if key in self._keyed:
+                last = _last_of_each(one_array(rows[ID]))
+                rows, made_by = rows.take(pa.array(last)), made_by[last]
+            parts[:] = [(rows, made_by)]
+        return parts[0]
+
     def change_set(self, cascaded_at: str) -> ChangeSet:
         """Return everything collected; edges were looked up at the given commit."""
-        keys = sorted({*self._rows, *self._deleted})
-        return ChangeSet(
-            {
-                key: TableChange(
-                    self._rows.get(key),
-                    self._deleted.get(key),
-                    key in self._updates,
-                    key in self._rows and key not in self._keyed,
-                    statements=self._statements.get(key),
-                )
-                for key in keys
-            },
-            cascaded_at,
-            only_statement=self.statement == 1,
-        )
+        tables: dict[str, TableChange] = {}
+        for key in sorted({*self._parts, *self._deleted}):
+            rows, made_by = self._merged(key)
+            tables[key] = TableChange(
+                rows,
+                self._deleted.get(key),
+                key in self._updates,
+                rows is not None and key not in self._keyed,
+                statements=made_by,
+            )
+        return ChangeSet(tables, cascaded_at, only_statement=self.statement == 1)
+
+
+def _last_of_each(ids: pa.Array) -> Ints:
+    """Return where every id occurs last, in order."""
+    codes = ids.dictionary_encode().indices.to_numpy()
+    _, from_behind = np.unique(codes[::-1], return_index=True)
+    return np.sort(len(codes) - 1 - from_behind)
+
+
+def fillable(rows: pa.Table) -> pa.Table:
+    """Return rows whose columns all take nulls: a required vector may still have to be made."""
+    if all(field.nullable for field in rows.schema):
+        return rows
+    fields = [field.with_nullable(True) for field in rows.schema]
+    return pa.Table.from_arrays(rows.columns, schema=pa.schema(fields))
 
 
 def statement_place(number: int) -> str:

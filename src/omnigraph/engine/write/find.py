@@ -21,7 +21,7 @@ from omnigraph.engine.read.context import Budget, ReadContext
 from omnigraph.engine.read.evaluate import holds, value_of
 from omnigraph.engine.read.pushdown import pushdown
 from omnigraph.engine.read.rows import Rows
-from omnigraph.engine.write.change_set import ID, Draft
+from omnigraph.engine.write.change_set import ID, Draft, fillable
 from omnigraph.errors import InternalError
 from omnigraph.storage.snapshot import Snapshot
 
@@ -51,8 +51,7 @@ class RowFinder:
         committed = self._unshadowed(key, committed)
         own = self._draft.rows(key)
         if own is not None:
-            own = own.select(committed.column_names).cast(committed.schema)
-            committed = pa.concat_tables([committed, own])
+            committed = pa.concat_tables([fillable(committed), own.select(committed.column_names)])
         return self._exactly(committed, where)
 
     def _unshadowed(self, key: str, rows: pa.Table) -> pa.Table:

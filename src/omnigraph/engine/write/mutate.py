@@ -232,5 +232,5 @@ def _without_stale_vectors(
         if embed.source in assigned and embed.target not in assigned:
             at = rows.schema.get_field_index(embed.target)
             field = rows.schema.field(at)
-            rows = rows.set_column(at, field.with_nullable(True), pa.nulls(len(rows), field.type))
+            rows = rows.set_column(at, field, pa.nulls(len(rows), field.type))
     return rows
