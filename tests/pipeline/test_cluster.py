@@ -21,7 +21,7 @@ from omnigraph.pipeline.spark import OwnSpark
 from omnigraph.storage.tables.predicate import equals
 from tests.pipeline.conftest import edge, jsonl, node, rows
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
 
 SCHEMA = """node Person {
   name: String @key

@@ -22,6 +22,8 @@ from omnigraph.pipeline.tasks import kind_by_key
 from tests.pipeline.conftest import edge, jsonl, node
 from tests.support.fast import FAST
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 SCHEMA = """node P {
   name: String @key
   mail: String? @unique

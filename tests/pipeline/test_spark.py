@@ -18,6 +18,8 @@ from omnigraph.pipeline.spark_jvm import SparkError
 from tests.pipeline.conftest import edge, jsonl, node, rows
 from tests.pipeline.test_tasks import LINES, outcome
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 
 def test_a_spark_of_our_own_leaves_ctrl_c_alone(spark):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -11,6 +11,8 @@ from omnigraph.engine.write.violations import ConstraintError
 from omnigraph.pipeline.spark_jvm import keep_quiet
 from tests.pipeline.conftest import edge, jsonl, node, rows
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 EVERYTHING = node(
     "Person",
     name="ada",

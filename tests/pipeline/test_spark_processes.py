@@ -14,6 +14,8 @@ from omnigraph.pipeline import spark_jvm
 from omnigraph.pipeline.spark_jvm import NoJavaError, find_java
 from tests.pipeline.conftest import jsonl, node
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 PROGRAM = """
     import os, signal, sys
     from pathlib import Path

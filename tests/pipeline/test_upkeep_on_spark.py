@@ -13,6 +13,8 @@ from omnigraph.storage.tables.predicate import equals
 from tests.pipeline.conftest import jsonl, node, rows
 from tests.support.fast import FAST
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 SCHEMA = """node Doc {
   slug: String @key
   text: String @index
