@@ -190,6 +190,15 @@ def test_several_broken_rules_are_all_shown_and_nothing_is_written(cli, people):
     assert "rows=1" in cli("snapshot").out
 
 
+def test_the_first_hundred_broken_rules_are_shown_and_the_others_counted(cli, people):
+    edges = 'insert Knows { from: "Zoe", to: "Ann", since: date("2020-01-01") }\n' * 120
+    ran = cli("change", "-e", f"query m() {{ {edges} }}")
+    lines = ran.err.splitlines()
+    assert lines[0] == "error: 120 rules of the schema are broken; nothing was written"
+    assert lines[100] == "  - statement 100: Knows: src 'Zoe' not found in Person"
+    assert lines[101:] == ["  … and 20 more"]
+
+
 def test_an_alias_brings_query_name_arguments_format_and_defaults(cli, aliases):
     assert cli("read", "--alias", "older", "40").out == (
         "1 rows from branch main via adults\nrow 1\np.age: 41\np.name: Ann\n"

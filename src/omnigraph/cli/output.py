@@ -18,7 +18,6 @@ EXIT_FAILURE = 1
 EXIT_USAGE = 2
 
 _RED, _GREEN, _OFF = "\x1b[1;31m", "\x1b[1;32m", "\x1b[0m"
-_MAX_DETAILS = 20
 
 
 class UsageError(BadRequestError):
@@ -57,10 +56,10 @@ def complain(error: OmniGraphError) -> None:
     if len(details) > 1:
         total = getattr(error, "total", len(details))
         warn(f"{label}: {total} rules of the schema are broken; nothing was written")
-        for detail in details[:_MAX_DETAILS]:
+        for detail in details:
             warn(f"  - {detail}")
-        if total > _MAX_DETAILS:
-            warn(f"  … and {total - _MAX_DETAILS} more")
+        if total > len(details):
+            warn(f"  … and {total - len(details)} more")
     else:
         warn(f"{label}: {error.message}")
     if error.hint:
