@@ -190,6 +190,8 @@ class Graph(BulkJobs):
         bound = compiled.bind(params, now_ms=self._options.clock.now_us() // 1_000)
         terms = Terms(if_head)
         if idempotency_key is not None:
+            if not idempotency_key.strip():  # an unset variable would make all requests one
+                raise BadRequestError("the idempotency key is empty", hint="use a fresh one")
             request = _request_hash(text, compiled.name, bound.params, params)
             terms = Terms(if_head, idempotency_key, request)
             if (done := session.done_before(idempotency_key, request)) is not None:

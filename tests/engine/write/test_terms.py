@@ -7,7 +7,7 @@ import pytest
 
 import omnigraph
 from omnigraph.base.clock import SYSTEM_CLOCK
-from omnigraph.errors import ConflictError
+from omnigraph.errors import BadRequestError, ConflictError
 from tests.support.fast import FAST
 
 SCHEMA = """node Person {
@@ -125,6 +125,12 @@ def test_the_moment_of_a_request_does_not_make_it_another_one(graph, clock):
     first = graph.mutate(text, idempotency_key="k")
     clock.ahead_s = 60
     assert graph.mutate(text, idempotency_key="k") == replace(first, replayed=True)
+
+
+@pytest.mark.parametrize("key", ["", " "])
+def test_an_empty_key_is_a_mistake(graph, key):
+    with pytest.raises(BadRequestError, match="idempotency key is empty"):
+        graph.mutate('query m() { insert Note { text: "b" } }', idempotency_key=key)
 
 
 def test_a_condition_holds_also_for_a_request_without_effect(graph):
