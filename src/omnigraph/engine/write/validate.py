@@ -7,7 +7,6 @@ key, never scanned without one. Null is exempt from value rules and from uniquen
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime
 from functools import partial
 from typing import Any
 
@@ -18,17 +17,25 @@ import pyarrow.compute as pc
 from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.compiler.types import INTEGERS, Scalar
 from omnigraph.engine.image.arrays import Ints, one_array
-from omnigraph.engine.image.columns import dense_ranks
 from omnigraph.engine.read.compare import mask_of
 from omnigraph.engine.write.change_set import ID, ChangeSet
+from omnigraph.engine.write.columns import (
+    KEYS_AT_ONCE,
+    all_valid,
+    are_distinct,
+    chunks,
+    in_words,
+    joined,
+    tuple_codes,
+    value_at,
+)
 from omnigraph.engine.write.values import broken_values
 from omnigraph.engine.write.violations import Broken, Rule, Violation, Violations
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.predicate import is_in
 
-_KEYS_AT_ONCE = 8_192
 # Beyond this many keys one pass over the columns beats asking for them.
-_KEYS_WORTH_ASKING = 4 * _KEYS_AT_ONCE
+_KEYS_WORTH_ASKING = 4 * KEYS_AT_ONCE
 
 
 def validate(changes: ChangeSet, snapshot: Snapshot, catalog: Catalog) -> None:
@@ -115,7 +122,7 @@ def _uniqueness(
     kind: NodeType | EdgeType, rows: pa.Table, changes: ChangeSet, snapshot: Snapshot
 ) -> Iterator[Broken]:
     for columns in kind.unique:
-        valid = _all_valid(rows, columns)
+        valid = all_valid(rows, columns)
         at = np.flatnonzero(mask_of(one_array(valid)))
         whole = rows if len(at) == len(rows) else rows.filter(valid)
         yield from _repeated(kind, columns, whole, at)
@@ -126,9 +133,9 @@ def _repeated(
     kind: NodeType | EdgeType, columns: tuple[str, ...], rows: pa.Table, at: Ints
 ) -> Iterator[Broken]:
     """Two of the new rows agree."""
-    if len(columns) == 1 and _are_distinct(rows[columns[0]]):
+    if len(columns) == 1 and are_distinct(rows[columns[0]]):
         return
-    codes = _tuple_codes([rows], columns)
+    codes = tuple_codes([rows], columns)
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
     again = np.flatnonzero(first[inverse] != np.arange(len(codes)))
 
@@ -157,10 +164,10 @@ def _taken(
     candidates = _candidates(kind, columns, rows, snapshot)
     gone = pc.is_in(candidates[ID], value_set=changes.removed(kind.table_key))
     committed = candidates.filter(pc.invert(gone))
-    committed = committed.filter(_all_valid(committed, columns))
+    committed = committed.filter(all_valid(committed, columns))
     if not len(committed):
         return
-    codes = _tuple_codes([rows, committed], columns)
+    codes = tuple_codes([rows, committed], columns)
     mine, theirs = codes[: len(rows)], codes[len(rows) :]
     order = np.argsort(theirs, kind="stable")
     found = np.minimum(np.searchsorted(theirs[order], mine), len(theirs) - 1)
@@ -186,7 +193,7 @@ def _candidates(
     wanted = pc.unique(one_array(rows[probe]))
     if len(wanted) > _KEYS_WORTH_ASKING:
         return reader.scan([ID, *columns])
-    parts = [reader.scan([ID, *columns], is_in(probe, part)) for part in _chunks(wanted)]
+    parts = [reader.scan([ID, *columns], is_in(probe, part)) for part in chunks(wanted)]
     return pa.concat_tables(parts)
 
 
@@ -199,7 +206,7 @@ def _is_exact(kind: NodeType | EdgeType, column: str) -> bool:
 def _not_unique(
     type_name: str, columns: tuple[str, ...], rows: pa.Table, at: int, other: str
 ) -> Violation:
-    values = [_value(one_array(rows[name]), at) for name in columns]
+    values = [value_at(one_array(rows[name]), at) for name in columns]
     return not_unique(type_name, columns, values, rows[ID][at].as_py(), other)
 
 
@@ -209,30 +216,10 @@ def not_unique(
     """Return what to say of a row with the values of another one."""
     shown = columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
     value = values[0] if len(values) == 1 else tuple(values)
-    said = ", ".join(_said(one) for one in values)
+    said = ", ".join(in_words(one) for one in values)
     said = said if len(values) == 1 else f"({said})"
     text = f"@unique violation on {type_name}.{shown}: {said} is also the value of '{other}'"
     return Violation(Rule.UNIQUE, type_name, text, shown, row_id, value)
-
-
-def _value(values: pa.Array, at: int) -> Any:  # noqa: ANN401 - any stored value
-    """Return a value; a datetime with its time of day, which Arrow's date64 forgets."""
-    if pa.types.is_date64(values.type):
-        values = values.slice(at, 1).cast(pa.timestamp("ms", "UTC"))
-        return values[0].as_py()
-    return values[at].as_py()
-
-
-def _said(value: object) -> str:
-    match value:
-        case datetime():
-            return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        case date():
-            return value.isoformat()
-        case bool():
-            return str(value).lower()
-        case _:
-            return repr(value)
 
 
 def _endpoints(
@@ -300,7 +287,7 @@ def _cardinality(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> Iter
     sources = [one_array(found.filter(pc.invert(gone))["src"])]
     if change.upserts is not None:
         sources.append(one_array(change.upserts["src"]))
-    counts = _counts(_joined(sources), one_array(found["src"]))
+    counts = _counts(joined(sources), one_array(found["src"]))
     wrong = counts.filter(pc.is_in(counts["source"], value_set=touched))
     wrong = wrong.filter(_outside(wrong["edges"], low, high)).sort_by("source")
     if not len(wrong):
@@ -335,7 +322,7 @@ def _counts(sources: pa.Array, before: pa.Array) -> pa.Table:
     counted = pc.value_counts(sources)
     lost = _minus(pc.unique(before), counted.field("values"))
     numbers = pa.concat_arrays([counted.field("counts"), pa.array([0] * len(lost), pa.int64())])
-    return pa.table({"source": _joined([counted.field("values"), lost]), "edges": numbers})
+    return pa.table({"source": joined([counted.field("values"), lost]), "edges": numbers})
 
 
 def _outside(numbers: pa.ChunkedArray, low: int, high: int | None) -> pa.ChunkedArray:
@@ -353,7 +340,7 @@ def _edges_of(
     if len(sources) > _KEYS_WORTH_ASKING:
         rows = reader.scan([ID, "src"])
         return rows.filter(pc.is_in(rows["src"], value_set=sources))
-    parts = [reader.scan([ID, "src"], is_in("src", part)) for part in _chunks(sources)]
+    parts = [reader.scan([ID, "src"], is_in("src", part)) for part in chunks(sources)]
     return pa.concat_tables(parts)
 
 
@@ -364,7 +351,7 @@ def _touched_sources(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> 
     removed = change.deletes if change.inserts_new else changes.removed(edge.table_key)
     if removed is not None and len(removed) and not change.replaces:
         parts.append(one_array(snapshot.open(edge.table_key).by_ids(removed, ["src"])["src"]))
-    return pc.unique(_joined(parts)) if parts else pa.array([], pa.string())
+    return pc.unique(joined(parts)) if parts else pa.array([], pa.string())
 
 
 def _left_dangling(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> Iterator[Broken]:
@@ -378,7 +365,7 @@ def _left_dangling(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> It
         if cascaded or change is None or change.deletes is None or not len(change.deletes):
             continue
         reader = snapshot.open(edge.table_key)
-        for part in _chunks(change.deletes):
+        for part in chunks(change.deletes):
             rows = reader.scan([ID, end], is_in(end, part))
             gone = pc.is_in(rows[ID], value_set=changes.removed(edge.table_key))
             yield from _left(edge, end, rows.filter(pc.invert(gone)), "deleted")
@@ -411,43 +398,3 @@ def left_alone(edge: str, end: str, row_id: str, value: str, how: str) -> Violat
     """Return what to say of a committed edge whose node goes away."""
     text = f"{edge}: {end} '{value}' is {how}, but an edge to it remains"
     return Violation(Rule.ENDPOINT, edge, text, end, row_id, value)
-
-
-# Pieces
-
-
-def _are_distinct(values: pa.ChunkedArray) -> bool:
-    """Whether no two values are equal; false also where only a closer look can tell."""
-    if pa.types.is_nested(values.type) or pa.types.is_floating(values.type):
-        return False
-    return bool(pc.count_distinct(values, mode="all").as_py() == len(values))
-
-
-def _tuple_codes(tables: list[pa.Table], columns: tuple[str, ...]) -> Any:  # noqa: ANN401 - int array
-    """Return one integer per row over all tables; equal for equal value tuples."""
-    parts = [table.select(list(columns)) for table in tables]
-    whole = pa.concat_tables(parts, promote_options="permissive")
-    codes = np.zeros(len(whole), np.int64)
-    for name in columns:
-        fresh = dense_ranks(one_array(whole[name]))
-        width = int(fresh.max()) + 1 if len(fresh) else 1
-        _, codes = np.unique(codes * width + fresh, return_inverse=True)
-    return codes
-
-
-def _joined(parts: list[pa.Array]) -> pa.Array:
-    """Return text in one piece; a bulk load brings more than 32-bit offsets can count."""
-    large = any(pa.types.is_large_string(part.type) for part in parts)
-    return pa.concat_arrays([part.cast(pa.large_string()) if large else part for part in parts])
-
-
-def _all_valid(rows: pa.Table, columns: tuple[str, ...]) -> pa.ChunkedArray:
-    valid = pc.is_valid(rows[columns[0]])
-    for name in columns[1:]:
-        valid = pc.and_(valid, pc.is_valid(rows[name]))
-    return valid
-
-
-def _chunks(values: pa.Array) -> Iterator[list[Any]]:
-    for start in range(0, len(values), _KEYS_AT_ONCE):
-        yield list(values.slice(start, _KEYS_AT_ONCE).to_pylist())
