@@ -7,7 +7,7 @@ driver alone commits, once. Nothing is visible before that, and the load's folde
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import assert_never
@@ -22,6 +22,7 @@ from omnigraph.pipeline.check import Checks, InlineChecks, check_all, row_faults
 from omnigraph.pipeline.commit import Commitment, commit_rows
 from omnigraph.pipeline.engines import Engines
 from omnigraph.pipeline.fill import Made, filled
+from omnigraph.pipeline.kept_vectors import KeepingEmbedder
 from omnigraph.pipeline.loaded import Gone, Loaded, loaded_rows, places_of
 from omnigraph.pipeline.model import InputError, LoadOptions, LoadResult, Mode, TableLoaded
 from omnigraph.pipeline.progress import Progress, Silence
@@ -188,15 +189,21 @@ class _Load:
 
     def write(self, read: _Read, runner: AnyRunner) -> _Done:
         """Check and commit, again if ids that were new to the check are not to the commit."""
-        for attempt in range(_ATTEMPTS):
-            try:
-                return self._write(read, runner)
-            except CollidedError:
-                if attempt + 1 == _ATTEMPTS:
-                    raise
+        with self._embedder() as embedder:
+            for attempt in range(_ATTEMPTS):
+                try:
+                    return self._write(read, runner, embedder)
+                except CollidedError:
+                    if attempt + 1 == _ATTEMPTS:
+                        raise
         raise InternalError("unreachable: the last attempt returns or raises")
 
-    def _write(self, read: _Read, runner: AnyRunner) -> _Done:
+    def _embedder(self) -> AbstractContextManager[Embedder | None]:
+        """Return one that makes no vector twice, however often the load is checked."""
+        inner = self.target.embedder
+        return nullcontext() if inner is None else KeepingEmbedder(inner, self.job.folder)
+
+    def _write(self, read: _Read, runner: AnyRunner, embedder: Embedder | None) -> _Done:
         """Check and commit on top of the branch as it is now: reading may have taken long."""
         session = self._begin()
         loaded = read.loaded
@@ -207,7 +214,7 @@ class _Load:
         rows = {key: count for key, count in rows.items() if count}
         self.progress.done(sum(rows.values()), skipped.total)
         with self.timer.stage("embed"):
-            whole, made = filled(loaded, gone, self.target.embedder, self.job.folder)
+            whole, made = filled(loaded, gone, embedder, self.job.folder)
         left_out = read.refused + sum(map(len, gone.values()))
         commit_id = None
         if rows:
