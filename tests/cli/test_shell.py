@@ -6,10 +6,12 @@ import re
 import pytest
 
 from omnigraph.cli.shell.complete import complete
+from omnigraph.cli.shell.loop import forgiving
 from omnigraph.cli.shell.session import COMMANDS, HELP
 from omnigraph.cli.shell.statement import is_complete, parse_statement
 from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.source import Source
+from omnigraph.errors import BadRequestError
 from tests.cli.conftest import SCHEMA
 
 CATALOG = load_schema(Source(SCHEMA)).catalog
@@ -206,3 +208,21 @@ def test_a_person_types_several_lines_and_completes_words(terminal, people):
     assert "did you mean `Person`?" in ran.out
     assert "branch: main" in ran.out
     assert "match { $p: Person" in history.read_text()
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        pytest.param(BadRequestError("no such thing"), "error: no such thing\n", id="a mistake"),
+        pytest.param(KeyboardInterrupt(), "interrupted\n", id="an interrupt"),
+        pytest.param(
+            ZeroDivisionError("oops"), "unexpected ZeroDivisionError: oops", id="a defect"
+        ),
+    ],
+)
+def test_nothing_that_goes_wrong_ends_a_persons_shell(capsys, error, shown):
+    def run(_):
+        raise error
+
+    forgiving(run, "match …")
+    assert shown in capsys.readouterr().err

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from omnigraph.cli.output import complain, warn
+from omnigraph.cli.output import complain, complain_unexpected, warn
 from omnigraph.cli.shell.complete import complete
 from omnigraph.cli.shell.session import COMMANDS, Session
 from omnigraph.cli.shell.statement import is_complete
@@ -62,6 +62,8 @@ def forgiving(run: Callable[[str], None], text: str) -> None:
         complain(error)
     except KeyboardInterrupt:
         warn("interrupted")
+    except Exception as error:  # a defect must not cost what was set and typed so far
+        complain_unexpected(error)
 
 
 def _prompt(session: Session, history: Path) -> PromptSession[str]:
