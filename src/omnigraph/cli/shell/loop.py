@@ -62,7 +62,7 @@ def forgiving(run: Callable[[str], None], text: str) -> None:
         complain(error)
     except KeyboardInterrupt:
         warn("interrupted")
-    except Exception as error:  # a defect must not cost what was set and typed so far
+    except Exception as error:  # noqa: BLE001 - a defect must not cost what was typed so far
         complain_unexpected(error)
 
 
