@@ -3,6 +3,7 @@
 Only for `make prove`: these write and read gigabytes.
 """
 
+import gzip
 import os
 import subprocess
 import sys
@@ -39,6 +40,20 @@ PROGRAM = """
 """
 
 
+REFUSED = """
+    import sys
+    place, data = sys.argv[1:3]
+    import omnigraph
+    from omnigraph.engine.write.violations import ConstraintError
+    with omnigraph.init(place, open(place + ".pg").read()) as graph:
+        try:
+            graph.load(data, engine="inline")
+        except ConstraintError as error:
+            print(error.total, *(f"{one.rule}|{one}" for one in error.violations), sep="\\n")
+        print(graph.snapshot().table("node:Person").row_count)
+"""
+
+
 def write_edges(path, edges):
     """A tenth as many nodes as edges, in blocks, so that writing is not the test."""
     nodes = edges // 10
@@ -68,18 +83,26 @@ def write_texts(path, size):
 
 def load(folder, data, engine, memory="512m"):
     """Load in a process whose private memory the kernel limits; return what it said."""
+    said, peak = run(PROGRAM, folder, data, engine, memory, str(LIMIT))
+    return said.split(), peak
+
+
+def run(program, folder, data, *words):
+    """Run a program that is given a place for a graph and data; return what it said, and its peak.
+
+    The schema lies beside the place.
+    """
     place = folder / "g.omni"
     Path(f"{place}.pg").write_text(SCHEMA)
-    words = [str(place), str(data), engine, memory, str(LIMIT)]
     process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(PROGRAM), *words],
+        [sys.executable, "-c", textwrap.dedent(program), str(place), str(data), *words],
         stdout=subprocess.PIPE,
         text=True,
     )
     peak = Peak(process.pid)
     said, _ = process.communicate(timeout=3_000)
     assert process.returncode == 0
-    return said.split(), peak.bytes
+    return said, peak.bytes
 
 
 class Peak:
@@ -132,3 +155,23 @@ def test_five_gigabytes_of_text_load_within_two(tmp_path):
     said, peak = load(tmp_path, tmp_path / "x.jsonl", "auto")
     assert said[1:] == [str(count), "0"]
     assert peak < LIMIT
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+def test_a_line_of_two_hundred_megabytes_is_named_and_never_held(tmp_path, packed):
+    size = int(os.environ.get("PROVE_LINE", str(200 << 20)))  # noqa: TID251 - a test setting
+    path = tmp_path / ("x.jsonl.gz" if packed else "x.jsonl")
+    good = b'{"type":"Person","data":{"name":"%s"}}\n'
+    with gzip.open(path, "wb", 1) if packed else path.open("wb") as out:
+        out.write(good % b"ada")
+        out.write(b'{"type":"Person","data":{"name":"long","text":"')
+        for _ in range(size >> 20):
+            out.write(b"x" * (1 << 20))
+        out.write(b'"}}\n' + good % b"bob" + b"{}\n")
+    said, peak = run(REFUSED, tmp_path, path)
+    lines = said.splitlines()
+    assert (lines[0], lines[-1]) == ("2", "0")
+    assert lines[1] == f"record|{path}:2: the line is longer than {64 << 20} bytes"
+    assert lines[2].startswith(f"record|{path}:4: ")
+    sys.stderr.write(f"\n{path.name}: {size >> 20} MiB line, peak {peak / 2**20:,.0f} MiB\n")
+    assert peak < 512 << 20
