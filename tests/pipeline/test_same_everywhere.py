@@ -136,6 +136,14 @@ def prepared(graph, before):
 MODES = st.sampled_from(["overwrite", "append", "merge"])
 
 
+def test_repeated_datetimes_are_told_with_their_time_everywhere(graph, spark):
+    moment = "2020-01-01T10:30:00.250Z"
+    rows = [node("P", name=name, a=1, b=0.5, c=moment) for name in ("x", "y")]
+    inline = outcome(graph, "main", jsonl(*rows), "append", "fail", engine="inline")
+    assert moment in inline[1][0][-1]
+    assert outcome(graph, "main", jsonl(*rows), "append", "fail", spark=spark) == inline
+
+
 @settings(max_examples=4)
 @given(
     before=DATA, records=DATA, broken=st.lists(BROKEN, max_size=1), mode=MODES, skip=st.booleans()

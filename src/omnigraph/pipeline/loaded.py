@@ -23,6 +23,7 @@ from omnigraph.pipeline.rows import AT
 from omnigraph.pipeline.sources import LinesSource, Source
 from omnigraph.pipeline.staging import Spill
 from omnigraph.pipeline.tasks import ROW_BITS, Parsed, Task, kind_by_key
+from omnigraph.result import QueryResult
 
 Gone = Mapping[str, Ints]
 """Numbers of rows that are left out, ascending, by table."""
@@ -106,8 +107,8 @@ class Loaded:
             if not len(numbers) or numbers[0] >> ROW_BITS != number:
                 continue
             row = int(np.searchsorted(numbers, at))
-            found: dict[str, Any] = rows.slice(row, 1).to_pylist()[0]
-            return found
+            # Datetimes with their time of day, which Arrow's date64 forgets.
+            return QueryResult(rows.slice(row, 1)).to_dicts()[0]
         raise InternalError(f"no row {at} of {key} was spilled")
 
     def where(self, key: str, column: str, values: pa.Array, gone: Gone) -> pa.Table:
