@@ -106,10 +106,10 @@ def test_a_load_that_is_checked_again_after_a_collision_embeds_nothing_again(doc
 def test_what_was_kept_goes_with_the_load(docs):
     seen = []
     staging = docs.store.kernel.objects.path("__staging")
-    look = At("commit", lambda _: seen.extend(staging.rglob("vectors.sqlite")))
+    look = At("commit", lambda _: seen.extend(staging.rglob("vectors.*")))
     docs.load(jsonl(doc("a", "a")), progress=look)
-    assert len(seen) == 1
-    assert list(staging.rglob("vectors.sqlite")) == []
+    assert {path.name for path in seen} == {"vectors.f32", "vectors.sqlite"}
+    assert list(staging.rglob("vectors.*")) == []
     docs.load(jsonl(doc("a", "a")))
     assert docs.counting.asked == [("a", 4)] * 2
 
@@ -122,6 +122,15 @@ def test_widths_and_spaces_do_not_share_vectors(tmp_path):
         inner.space = "test/other"
         keeping.embed_documents(["x"], 2)
     assert inner.asked == [("x", 2), ("x", 3), ("x", 2)]
+
+
+def test_old_and_new_texts_of_a_batch_come_in_their_order(tmp_path):
+    inner = Counting()
+    with KeepingEmbedder(inner, tmp_path) as keeping:
+        for texts in (["a", "b"], ["c", "b", "c", "d", "a"], ["d", "c", "b", "a"]):
+            found = keeping.embed_documents(texts, 5)
+            assert found.tolist() == [vector(text, 5).tolist() for text in texts]
+    assert [text for text, _ in inner.asked] == ["a", "b", "c", "d"]
 
 
 def test_no_texts_need_no_embedder(tmp_path):

@@ -19,17 +19,17 @@ import numpy as np
 from omnigraph.engine.search.embedder import Embedder, EmbeddingError, Matrix
 from omnigraph.pipeline.model import StagingError
 
-_FILE = "vectors.sqlite"
-# An index on disk: one in memory would grow with the number of texts. The load's folder dies with
-# it, so nothing is journalled or waited for. Vectors lie in the order they came, beside the index.
+# An index on disk, as one in memory would grow with the number of texts; it tells where in a file
+# beside it a vector starts. Both die with the load, so nothing is journalled or waited for.
+_VECTORS, _INDEX = "vectors.f32", "vectors.sqlite"
 _SETTINGS = """
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
 PRAGMA temp_store = MEMORY;
 PRAGMA cache_size = -32768;
-CREATE TABLE kept (space TEXT, dim INTEGER, text BLOB, vector BLOB, UNIQUE (space, dim, text));
+CREATE TABLE kept (key BLOB PRIMARY KEY, start INTEGER NOT NULL) WITHOUT ROWID;
 """
-_TEXTS_PER_QUESTION = 4_096
+_KEYS_PER_QUESTION = 4_096
 
 
 class KeepingEmbedder:
@@ -37,7 +37,8 @@ class KeepingEmbedder:
 
     def __init__(self, inner: Embedder, folder: Path) -> None:
         self._inner = inner
-        self._path = folder / _FILE
+        self._vectors = folder / _VECTORS
+        self._index = folder / _INDEX
         self._opened: sqlite3.Connection | None = None
 
     @property
@@ -56,17 +57,33 @@ class KeepingEmbedder:
             EmbeddingError: the texts cannot be embedded at this width.
             StagingError: the disk does not take the vectors.
         """
-        keys = [hashlib.sha256(text.encode()).digest() for text in texts]
+        keys = self._keys(texts, dim)
         distinct = dict(zip(keys, texts, strict=True))
+        if not distinct:
+            return np.empty((0, dim), np.float32)
+        at = {key: number for number, key in enumerate(distinct)}
+        vectors = np.empty((len(distinct), dim), np.float32)
         with self._disk_errors():
-            found = self._find(list(distinct), dim)
-        new = [key for key in distinct if key not in found]
+            starts = self._starts(list(distinct))
+            if starts:
+                vectors[[at[key] for key in starts]] = self._read(list(starts.values()), dim)
+        new = [key for key in distinct if key not in starts]
         if new:
             made = self._made([distinct[key] for key in new], dim)
             with self._disk_errors():
-                self._keep(new, made, dim)
-            found.update(zip(new, made, strict=True))
-        return np.stack([found[key] for key in keys]) if keys else np.empty((0, dim), np.float32)
+                self._keep(new, made)
+            vectors[[at[key] for key in new]] = made
+        return vectors if len(keys) == len(distinct) else vectors[[at[key] for key in keys]]
+
+    def _keys(self, texts: Sequence[str], dim: int) -> list[bytes]:
+        """Return what tells vectors apart: space, width and text."""
+        common = hashlib.sha256(f"{self.space}\n{dim}\n".encode())
+        keys = []
+        for text in texts:
+            one = common.copy()
+            one.update(text.encode())
+            keys.append(one.digest())
+        return keys
 
     def _made(self, texts: list[str], dim: int) -> Matrix:
         made = np.ascontiguousarray(self._inner.embed_documents(texts, dim), np.float32)
@@ -76,32 +93,36 @@ class KeepingEmbedder:
             )
         return made
 
-    def _find(self, keys: list[bytes], dim: int) -> dict[bytes, Matrix]:
-        found: dict[bytes, Matrix] = {}
-        for start in range(0, len(keys), _TEXTS_PER_QUESTION):
-            part = keys[start : start + _TEXTS_PER_QUESTION]
+    def _starts(self, keys: list[bytes]) -> dict[bytes, int]:
+        """Return where the vectors start that were made before, counted in numbers."""
+        found: dict[bytes, int] = {}
+        for first in range(0, len(keys), _KEYS_PER_QUESTION):
+            part = keys[first : first + _KEYS_PER_QUESTION]
             marks = ",".join("?" * len(part))
-            rows = self._disk().execute(
-                f"SELECT text, vector FROM kept WHERE space = ? AND dim = ? AND text IN ({marks})",  # noqa: S608 - only question marks are put in
-                [self.space, dim, *part],
+            found.update(
+                self._disk().execute(f"SELECT key, start FROM kept WHERE key IN ({marks})", part)  # noqa: S608 - only question marks are put in
             )
-            found.update((key, np.frombuffer(vector, np.float32)) for key, vector in rows)
         return found
 
-    def _keep(self, keys: list[bytes], vectors: Matrix, dim: int) -> None:
+    def _read(self, starts: list[int], dim: int) -> Matrix:
+        kept = np.memmap(self._vectors, np.float32, mode="r")
+        return np.asarray(kept[np.asarray(starts)[:, None] + np.arange(dim)])
+
+    def _keep(self, keys: list[bytes], vectors: Matrix) -> None:
+        with self._vectors.open("ab") as out:
+            start, dim = out.tell() // vectors.itemsize, vectors.shape[1]
+            out.write(vectors.tobytes())
+        # Behind the vectors, so that the index never tells of any that are not there.
         with self._disk() as disk:
             disk.executemany(
-                "INSERT INTO kept VALUES (?, ?, ?, ?)",
-                (
-                    (self.space, dim, key, vector.tobytes())
-                    for key, vector in zip(keys, vectors, strict=True)
-                ),
+                "INSERT INTO kept VALUES (?, ?)",
+                [(key, start + number * dim) for number, key in enumerate(keys)],
             )
 
     def _disk(self) -> sqlite3.Connection:
-        """Return the file, made when the first text comes: most loads have none."""
+        """Return the index, made when the first text comes: most loads have none."""
         if self._opened is None:
-            self._opened = sqlite3.connect(self._path)
+            self._opened = sqlite3.connect(self._index)
             self._opened.executescript(_SETTINGS)
         return self._opened
 
@@ -109,13 +130,13 @@ class KeepingEmbedder:
     def _disk_errors(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             raise StagingError(
-                f"cannot keep vectors in {self._path}: {error}", hint="is the disk full?"
+                f"cannot keep vectors in {self._vectors.parent}: {error}", hint="is the disk full?"
             ) from error
 
     def close(self) -> None:
-        """Let go of the file; it goes with its folder."""
+        """Let go of the index; the files go with their folder."""
         if self._opened is not None:
             self._opened.close()
             self._opened = None
