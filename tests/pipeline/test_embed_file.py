@@ -11,6 +11,7 @@ from omnigraph.engine.search.embedder import EmbeddingError
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.pipeline.embed_file import Choice, choice_of, embed_files, embedding_text
 from omnigraph.pipeline.embed_spec import parse_selectors, read_files, read_manifest, spec_of
+from omnigraph.pipeline.model import UnreadableError
 
 SPEC = {
     "dimension": 4,
@@ -138,6 +139,7 @@ def test_a_failure_leaves_neither_output_nor_traces(job):
     [
         ("nope", "line 1 is not valid JSON"),
         ("[1]", "line 1 is not a JSON object"),
+        ('{"type":"Doc","data":{"stars":NaN}}', "line 1 is not valid JSON: NaN"),
         ('{"type":"Doc","data":3}', "line 1: `data` of a Doc is not an object"),
     ],
 )
@@ -204,3 +206,14 @@ def test_a_malformed_selector_is_refused(text):
 
 def test_empty_fields_are_left_out_of_the_text():
     assert embedding_text("T", {"a": "", "b": [], "c": 0}, ["a", "b", "c"]) == "type: T\nc: 0"
+
+
+def test_an_input_that_breaks_is_named_and_nothing_is_written(job, tmp_path):
+    job()
+    (tmp_path / "in.jsonl.gz").write_bytes(b"\x1f\x8bjunk")
+    files = read_files(
+        str(tmp_path / "in.jsonl.gz"), str(tmp_path / "o.jsonl"), str(tmp_path / "spec.json")
+    )
+    with pytest.raises(UnreadableError, match=r"cannot read '.*in\.jsonl\.gz'"):
+        embed_files(files, Choice(), MockEmbedder())
+    assert not list(tmp_path.glob("o.jsonl*"))

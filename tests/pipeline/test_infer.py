@@ -15,6 +15,7 @@ from omnigraph.compiler.source import Source
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.pipeline.guess import Seen, guessed
 from omnigraph.pipeline.infer import infer_schema
+from omnigraph.pipeline.model import UnreadableError
 from tests.support.fast import FAST
 
 PEOPLE = """slug,age,score,member,born,seen,zip,note
@@ -185,3 +186,20 @@ def test_any_rows_of_a_drafted_type_fit_it(rows):
         catalog = load_schema(Source(f"node A {{ v: {kind} }}")).catalog
         assert catalog.nodes["A"].properties["v"].type == kind
         assert kind.nullable == any(row["v"] is None for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("bad.parquet", b"no parquet"),
+        ("bad.arrow", b"no arrow file"),
+        ("bad.jsonl.gz", b"\x1f\x8bjunk"),
+        ("ragged.csv", b"a,b\n1\n"),
+        ("latin.csv", b"a\n\xff\n"),
+        ("empty.csv", b""),
+    ],
+)
+def test_a_broken_file_is_named(tmp_path, name, data):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(UnreadableError, match=f"cannot read '.*{name}'"):
+        infer_schema([tmp_path / name])

@@ -15,5 +15,5 @@
 
 `export` writes a graph out again, its text made by `json_text`. `spark_types` says how columns look
 to Spark. `embed_spec`, `embed_file` and `embed_graph` make vectors in files and graphs; `infer`
-drafts a schema from files, with types from `guess`.
+drafts a schema from files, with types from `guess`; `plain_lines` reads what is not split.
 """

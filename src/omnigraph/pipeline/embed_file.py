@@ -7,10 +7,9 @@ was read, byte for byte. The output appears whole, or not at all.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +17,8 @@ import pyarrow as pa
 from omnigraph.engine.search.embedder import Embedder
 from omnigraph.errors import BadRequestError, StorageError
 from omnigraph.pipeline.embed_spec import EmbedFiles, EmbedMode, EmbedSpec, Selector, TypeSpec
+from omnigraph.pipeline.model import UnreadableError
+from omnigraph.pipeline.plain_lines import compression_of, read_lines
 from omnigraph.pipeline.progress import Progress, Silence
 
 _BATCH = 512
@@ -98,7 +99,7 @@ def embed_files(
     temp = files.output.with_name(files.output.name + ".tmp")
     try:
         files.output.parent.mkdir(parents=True, exist_ok=True)
-        with pa.output_stream(str(temp), compression=_compression(files.output)) as sink:
+        with pa.output_stream(str(temp), compression=compression_of(files.output)) as sink:
             shown.stage("embed", 0)
             rows = _rows(files, choice, report)
             while batch := list(islice(rows, _BATCH)):
@@ -108,6 +109,8 @@ def embed_files(
                     sink.write(row.written() + b"\n")
                 shown.done(report.embedded_rows - before, 0)
         temp.replace(files.output)
+    except UnreadableError:
+        raise
     except OSError as error:
         raise StorageError(f"cannot write '{files.output}': {error}") from error
     finally:
@@ -116,30 +119,17 @@ def embed_files(
 
 
 def _rows(files: EmbedFiles, choice: Choice, report: EmbedReport) -> Iterator[_Row]:
-    with pa.input_stream(str(files.source), compression=_compression(files.source)) as stream:
-        for number, line in enumerate(_lines(stream), start=1):
-            text = line.strip()
-            if not text:
-                continue
-            if text.startswith(b"//"):
-                yield _Row(text)
-                continue
-            report.rows += 1
-            yield _row(text, number, files, choice, report)
-
-
-def _lines(stream: pa.NativeFile) -> Iterable[bytes]:
-    rest = b""
-    while block := stream.read(1 << 20):
-        *whole, rest = (rest + block).split(b"\n")
-        yield from whole
-    if rest:
-        yield rest
+    for number, text in read_lines(files.source):
+        if text.startswith(b"//"):
+            yield _Row(text)
+            continue
+        report.rows += 1
+        yield _row(text, number, files, choice, report)
 
 
 def _row(text: bytes, number: int, files: EmbedFiles, choice: Choice, report: EmbedReport) -> _Row:
     try:
-        record = json.loads(text)
+        record = json.loads(text, parse_constant=_refuse)
     except ValueError as error:
         raise BadRequestError(f"{files.source}: line {number} is not valid JSON: {error}") from None
     if not isinstance(record, dict):
@@ -155,6 +145,10 @@ def _row(text: bytes, number: int, files: EmbedFiles, choice: Choice, report: Em
         return _Row(text)
     report.selected_rows += 1
     return _Row(text, record, spec)
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")
 
 
 def _is_selected(kind: str, data: dict[str, Any], choice: Choice) -> bool:
@@ -224,7 +218,3 @@ def rendered(value: Any) -> str:  # noqa: ANN401 - any JSON
             return ", ".join(text for text in map(rendered, value) if text)
         case _:
             return json.dumps(value, ensure_ascii=False)
-
-
-def _compression(path: Path) -> str | None:
-    return {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower())

@@ -24,6 +24,7 @@ from omnigraph.compiler.catalog.model import DST, ID, SRC, Catalog, EdgeType
 from omnigraph.errors import NotFoundError
 from omnigraph.pipeline.json_text import joined, json_texts, labelled, quoted
 from omnigraph.pipeline.model import ExportFormat, ExportResult, TableWritten
+from omnigraph.pipeline.plain_lines import compression_of
 from omnigraph.pipeline.rows import Kind
 from omnigraph.pipeline.tasks import kind_by_key
 from omnigraph.storage.snapshot import Snapshot
@@ -159,15 +160,11 @@ def _opened(target: str | Path | IO[bytes]) -> Iterator[IO[bytes]]:
     path = Path(target)
     unfinished = path.with_name(f"{path.name}.tmp")
     try:
-        with pa.output_stream(str(unfinished), compression=_compression(path)) as out:
+        with pa.output_stream(str(unfinished), compression=compression_of(path)) as out:
             yield out
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
-
-
-def _compression(path: Path) -> str | None:
-    return {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower())
 
 
 def _write_parquet(selection: Selection, folder: Path) -> None:

@@ -20,7 +20,8 @@ from omnigraph.compiler.source import Source
 from omnigraph.compiler.types import PropType, Scalar
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.pipeline.guess import Seen, guessed
-from omnigraph.pipeline.model import InputError
+from omnigraph.pipeline.model import InputError, UnreadableError
+from omnigraph.pipeline.plain_lines import read_lines, unreadable
 
 SAMPLE_ROWS = 100_000
 _NAME = re.compile(r"[a-z_][A-Za-z0-9_]*")
@@ -83,7 +84,8 @@ def infer_schema(files: Sequence[str | Path], sample_rows: int = SAMPLE_ROWS) ->
 
     Raises:
         NotFoundError: a file does not exist.
-        BadRequestError: a file cannot be read, or the ends of an edge cannot be told.
+        UnreadableError: a file is broken, or not of its kind.
+        BadRequestError: a row is none, or the ends of an edge cannot be told.
     """
     if not files:
         raise BadRequestError("no file is given", hint="name the files to look at")
@@ -93,7 +95,12 @@ def infer_schema(files: Sequence[str | Path], sample_rows: int = SAMPLE_ROWS) ->
         path = Path(file)
         if not path.is_file():
             raise NotFoundError(f"file '{path}' not found")
-        rows += _READERS.get(_suffix(path), _read_lines)(path, kinds, sample_rows)
+        try:
+            rows += _READERS.get(_suffix(path), _read_lines)(path, kinds, sample_rows)
+        except UnreadableError:
+            raise
+        except (OSError, pa.ArrowException) as error:
+            raise unreadable(path, error) from error
     if not kinds:
         raise InputError("the files have no rows", hint="a schema is drafted from rows")
     return _draft(list(kinds.values()), rows, [str(file) for file in files])
@@ -120,27 +127,15 @@ def _read_lines(path: Path, kinds: dict[str, _Kind], sample: int) -> int:
 
 
 def _records(path: Path) -> Iterator[tuple[int, Any]]:
-    compression = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower())
-    number, rest = 0, b""
-    with pa.input_stream(str(path), compression=compression) as stream:
-        while block := stream.read(1 << 20):
-            *lines, rest = (rest + block).split(b"\n")
-            for line in lines:
-                number += 1
-                yield from _record(line, number, path)
-        yield from _record(rest, number + 1, path)
-
-
-def _record(line: bytes, number: int, path: Path) -> Iterator[tuple[int, Any]]:
-    text = line.strip()
-    if not text or text.startswith(b"//"):
-        return
-    try:
-        yield number, orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise InputError(
-            f"{path}:{number}: not valid JSON: {error}", hint="one JSON object per line"
-        ) from None
+    for number, text in read_lines(path):
+        if text.startswith(b"//"):
+            continue
+        try:
+            yield number, orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise InputError(
+                f"{path}:{number}: not valid JSON: {error}", hint="one JSON object per line"
+            ) from None
 
 
 def _add_record(record: object, own: str, kinds: dict[str, _Kind]) -> None:

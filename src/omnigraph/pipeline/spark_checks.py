@@ -27,6 +27,7 @@ from omnigraph.engine.write.validate import (
     wrong_count,
 )
 from omnigraph.engine.write.violations import Broken, Rule, Violation
+from omnigraph.errors import InternalError
 from omnigraph.pipeline.check import Repeats
 from omnigraph.pipeline.committed import KeysTask, plan_keys, write_keys
 from omnigraph.pipeline.loaded import Gone, Loaded
@@ -384,7 +385,7 @@ def _already_there(kind: Kind, row: dict[str, Any]) -> Violation:
 
 
 def _nothing(row: dict[str, Any]) -> Violation:
-    raise NotImplementedError(f"repeated ids are told elsewhere: {row}")
+    raise InternalError(f"repeated ids are told where rows are read, not here: {row}")
 
 
 def _ints(rows: pa.Table, name: str) -> Ints:
