@@ -5,12 +5,15 @@ import gzip
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 
 import omnigraph
 from omnigraph import GraphOptions
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.pipeline.files import InputFile, _s3_files
 from omnigraph.pipeline.model import UnreadableError
+from omnigraph.pipeline.spark_jvm import keep_quiet
 from omnigraph.storage.options import S3Options, StorageOptions
 from tests.pipeline.conftest import SCHEMA, edge, jsonl, node, rows
 from tests.support.s3 import BUCKET, running_s3
@@ -77,3 +80,25 @@ def test_faults_and_missing_objects_are_named(far, options):
             far.load(f"s3://{BUCKET}/{name}")
     with pytest.raises(UnreadableError, match="cannot be read"):
         InputFile("no-such-bucket/x", options).head(1)
+
+
+def test_spark_reads_a_graph_there_with_what_the_graph_was_opened_with(far, options, spark):
+    keep_quiet()
+    session = SparkSession(spark)
+    far.load(jsonl(node("Person", name="x", age=1), node("Person", name="y")))
+    frame = far.spark(session)["Person"]
+    assert sorted(row["id"] for row in frame.collect()) == ["x", "y"]
+    reader = (
+        session.read.format("omnigraph")
+        .options(type="Person", columns="age")
+        .options(
+            AWS_ENDPOINT_URL=options.endpoint,
+            AWS_ACCESS_KEY_ID=options.access_key_id,
+            AWS_SECRET_ACCESS_KEY=options.secret_access_key,
+            AWS_REGION=options.region,
+        )
+    )
+    with pytest.raises(AnalysisException, match="AWS_ALLOW_HTTP=true"):
+        reader.load(far.uri)
+    found = reader.option("AWS_ALLOW_HTTP", "true").load(far.uri).where("age = 1")
+    assert [tuple(row) for row in found.collect()] == [(1,)]

@@ -74,7 +74,6 @@ def test_a_frame_written_back_gives_the_same_rows(graph, session):
 
 def test_the_format_reads_branches_commits_and_columns(graph, session):
     first = graph.load(jsonl(node("Person", name="ada", age=1)))
-    graph.spark(session)  # registers the format
     graph.ingest(jsonl(node("Person", name="bo", age=2)), branch="side")
 
     def read(**options):

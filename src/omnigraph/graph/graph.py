@@ -221,13 +221,14 @@ class Graph(BulkJobs):
         """Return one Spark DataFrame per type, all at one snapshot.
 
         Args:
-            session: a classic SparkSession; it learns to read `format("omnigraph")`.
+            session: a SparkSession whose Python has this package.
             branch: the branch to read.
             at: a commit id, or a version of the branch, to read the past.
         """
         from omnigraph.graph.spark_source import frames  # needs PySpark
 
-        return frames(session, GraphAt(self, self._snapshot_at(branch, at)))
+        then = GraphAt(self, self._snapshot_at(branch, at))
+        return frames(session, then, self._options.storage.s3)
 
     def write_spark(
         self,

@@ -17,7 +17,7 @@ import pyarrow as pa
 from omnigraph.errors import BadRequestError, OmniGraphError
 from omnigraph.pipeline.model import SparkSettings
 from omnigraph.pipeline.runner import Result, Spec
-from omnigraph.pipeline.spark_jvm import SparkError, SparkJvm, keep_quiet
+from omnigraph.pipeline.spark_jvm import PYTHON, SparkError, SparkJvm, keep_quiet
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -40,10 +40,12 @@ _LOCAL: Mapping[str, str] = {
 
 def spark_conf(settings: SparkSettings) -> dict[str, str]:
     """Return every setting by its Spark name."""
+    python = {PYTHON: sys.executable}  # workers must be able to import this package
+    common = {**_QUIET, **python, "spark.master": settings.master}
     if not settings.is_local:
-        return {**_QUIET, "spark.master": settings.master, **settings.conf}
+        return {**common, **settings.conf}
     partitions = {"spark.sql.shuffle.partitions": str(2 * _threads(settings.master))}
-    return {**_QUIET, **_LOCAL, **partitions, "spark.master": settings.master, **settings.conf}
+    return {**common, **_LOCAL, **partitions, **settings.conf}
 
 
 def _threads(master: str) -> int:
@@ -224,11 +226,11 @@ class OwnSpark:
     def _connect(self, jvm: SparkJvm) -> SparkContext:
         from pyspark import SparkConf, SparkContext  # loaded when the process was started
 
-        gateway = jvm.connect()
+        gateway, chosen = jvm.connect(), spark_conf(self._settings)
         conf = SparkConf(loadDefaults=False, _jvm=gateway.jvm)
-        conf.setAll(list(spark_conf(self._settings).items()))
+        conf.setAll(list(chosen.items()))
         context = SparkContext(conf=conf, gateway=gateway)
-        context.pythonExec = sys.executable  # workers must be able to import this package
+        context.pythonExec = chosen[PYTHON]
         context.setLogLevel("ERROR")
         logging.getLogger("py4j").setLevel(logging.ERROR)
         return context

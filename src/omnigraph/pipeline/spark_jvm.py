@@ -26,6 +26,8 @@ from omnigraph.errors import BadRequestError, OmniGraphError
 Gateway: TypeAlias = Any
 """The way into a Java process; the library has no types."""
 
+PYTHON = "spark.pyspark.python"
+"""The setting that says which Python workers run."""
 _OLDEST_JAVA = 17
 _START_S = 120.0
 _OPEN_PACKAGES = (
@@ -105,7 +107,7 @@ class SparkJvm:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                env=self._environment(),
+                env=self._environment(conf),
                 start_new_session=True,  # Ctrl-C is ours to handle
             )
 
@@ -117,13 +119,16 @@ class SparkJvm:
     def _info(self) -> Path:
         return self._folder / "connection"
 
-    def _environment(self) -> dict[str, str]:
+    def _environment(self, conf: Mapping[str, str]) -> dict[str, str]:
+        # The setting alone is for the workers of jobs; those that look for formats ignore it.
+        python = {"PYSPARK_PYTHON": conf[PYTHON]} if PYTHON in conf else {}
         return {
             **os.environ,  # noqa: TID251 - a child inherits everything
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._info),
             "SPARK_CONNECT_MODE": "0",
             "SPARK_HOME": str(self._home),
             "SPARK_SCALA_VERSION": "2.13",
+            **python,
         }
 
     def connect(self) -> Gateway:

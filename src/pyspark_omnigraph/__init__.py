@@ -1,0 +1,45 @@
+"""What makes `spark.read.format("omnigraph")` work: Spark finds modules of this name by itself.
+
+It loads them whenever any session first asks for a format it does not know, so nothing but PySpark
+is loaded here; the graph is, once somebody reads one. Every method may run in another process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING, NoReturn
+
+from pyspark.sql.datasource import DataSource, DataSourceReader
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+class DefaultSource(DataSource):
+    """The data source of graphs: rows of one type, as they were when the read was asked for."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        from omnigraph.graph.spark_source import Wanted  # see the module
+
+        super().__init__(options)
+        # Found once, here: every use of a DataFrame reads the same commit, whatever is written.
+        self._rows = Wanted.of(options).find()
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the word for `format`."""
+        return "omnigraph"
+
+    def schema(self) -> StructType:
+        """Return the columns of the type, or those that were asked for."""
+        return self._rows.schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return who reads the rows; `schema` may be the caller's own."""
+        return self._rows.reader(schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """Refuse: rows of one format call cannot be one commit under the rules of a load."""
+        from omnigraph.graph.spark_source import refuse_write  # see the module
+
+        refuse_write(schema, overwrite=overwrite)
