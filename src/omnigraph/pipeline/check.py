@@ -103,7 +103,7 @@ def change_of(rows: pa.Table, mode: Mode, generated: bool) -> TableChange:
 
 def numbered(broken: Broken, rows: pa.Table | None) -> Broken:
     """Return a finding about rows by position as one about rows by number."""
-    if rows is None:
+    if rows is None or not len(rows):  # then it is about rows that are committed already
         return broken
     numbers = rows[AT].to_numpy()
     return replace(broken, rows=np.where(broken.rows < 0, -1, numbers[np.maximum(broken.rows, 0)]))

@@ -8,7 +8,7 @@ job that counts says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
@@ -72,13 +72,15 @@ class SparkChecks:
         self._loaded = loaded
         self._mode = mode
         self._base = base
+        self._runner = runner
         self._session = runner.session
         self._folder = folder
         self._rounds = 0
         self._gone: Gone = {}
         self._known: list[int] | None = None
         """What the rules across rows count while no row is left out."""
-        self._committed = self._write_committed(runner)
+        self._committed: dict[str, DataFrame | None] = {}
+        self._write_committed(sorted(_relevant(loaded, mode)))
 
     def repeats(self) -> Iterator[Repeats]:
         """Yield the ids that are given more than once."""
@@ -129,12 +131,10 @@ class SparkChecks:
             yield from self._left_behind(edge)
 
     def _already_there(self, kind: Kind) -> Iterator[_Query]:
+        if self._mode is not Mode.APPEND or self._loaded.generated(kind.table_key):
+            return
         committed = self._staying(kind.table_key)
-        if (
-            self._mode is not Mode.APPEND
-            or self._loaded.generated(kind.table_key)
-            or committed is None
-        ):
+        if committed is None:
             return
         found = self._rows(kind.table_key).join(committed.select(ID), ID, "left_semi")
         yield _query(Rule.KEY, kind, found.select(AT), self._telling(kind, _already_there))
@@ -203,12 +203,14 @@ class SparkChecks:
         """An edge that stays must find its end among the rows that replace the nodes."""
         from pyspark.sql import functions as sql
 
-        committed = self._staying(edge.table_key)
-        if self._mode is not Mode.OVERWRITE or committed is None:
+        ends = ((SRC, edge.from_type), (DST, edge.to_type))
+        replaced = [(end, node) for end, node in ends if self._loaded_now(f"node:{node}")]
+        if self._mode is not Mode.OVERWRITE or not replaced:
             return
-        for end, node in ((SRC, edge.from_type), (DST, edge.to_type)):
-            if f"node:{node}" not in self._loaded.spills:
-                continue
+        committed = self._staying(edge.table_key)
+        if committed is None:
+            return
+        for end, node in replaced:
             known = self._rows(f"node:{node}").select(ID).withColumnRenamed(ID, _OTHER)
             lost = committed.join(known, committed[end] == known[_OTHER], "left_anti")
             yield _query(
@@ -284,7 +286,9 @@ class SparkChecks:
         """Return the committed keys of a table unless the load replaces them all."""
         if self._mode is Mode.OVERWRITE and self._loaded_now(key):
             return None
-        return self._committed.get(key)
+        if key not in self._committed:  # a table that was to be replaced, by rows that are all bad
+            self._write_committed([key])
+        return self._committed[key]
 
     def _loaded_now(self, key: str) -> bool:
         return key in self._loaded.spills and self._loaded.count(key, self._gone) > 0
@@ -299,22 +303,20 @@ class SparkChecks:
             return self._session.createDataFrame([], f"`{ID}` string")
         return parts[0] if len(parts) == 1 else parts[0].union(parts[1])
 
-    def _write_committed(self, runner: SparkRunner) -> dict[str, DataFrame]:
+    def _write_committed(self, keys: Sequence[str]) -> None:
         """Let tasks write the keys of committed rows that the load can clash with."""
         tasks: list[KeysTask] = []
-        for key in sorted(_relevant(self._loaded, self._mode)):
+        for key in keys:
+            self._committed[key] = None
             if self._base.table(key).row_count:
                 kind = kind_by_key(self._loaded.catalog, key)
-                tasks += plan_keys(self._base, kind, self._folder, runner.parallelism)
+                tasks += plan_keys(self._base, kind, self._folder, self._runner.parallelism)
         paths: dict[str, list[str]] = {}
-        for task, path in zip(tasks, runner.map(write_keys, tasks), strict=True):
+        for task, path in zip(tasks, self._runner.map(write_keys, tasks), strict=True):
             paths.setdefault(task.kind.table_key, []).append(str(path))
-        return {
-            key: self._session.read.schema(
-                _schema(kind_by_key(self._loaded.catalog, key), at=False)
-            ).parquet(*found)
-            for key, found in paths.items()
-        }
+        for key, found in paths.items():
+            schema = _schema(kind_by_key(self._loaded.catalog, key), at=False)
+            self._committed[key] = self._session.read.schema(schema).parquet(*found)
 
 
 def _counted(queries: list[_Query]) -> list[int]:
