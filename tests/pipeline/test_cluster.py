@@ -1,6 +1,11 @@
-"""A real cluster on loopback: a master and two workers, one of which dies during a load."""
+"""A real cluster on loopback: a master and two workers, on two addresses.
+
+One test has Spark run copies of slow tasks, another one kills a worker during a load: it is the
+last, because the worker stays dead.
+"""
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -16,10 +21,17 @@ import pytest
 
 import omnigraph
 from omnigraph.engine.maintain import IndexStatus
+from omnigraph.pipeline import commit as commit_module
+from omnigraph.pipeline import load as load_module
+from omnigraph.pipeline.fragments import write_part
 from omnigraph.pipeline.model import SparkSettings
 from omnigraph.pipeline.spark import OwnSpark
+from omnigraph.pipeline.tasks import run_task
+from omnigraph.storage.cleanup import CleanupPolicy
+from omnigraph.storage.options import Retention, StorageOptions
 from omnigraph.storage.tables.predicate import equals
 from tests.pipeline.conftest import edge, jsonl, node, rows
+from tests.pipeline.slow_tasks import SlowFirst
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
 
@@ -31,6 +43,7 @@ SCHEMA = """node Person {
 edge Knows: Person -> Person
 """
 PEOPLE = 4_000
+ROOT = Path(__file__).parents[2]
 
 
 class Cluster:
@@ -57,7 +70,7 @@ class Cluster:
         main = "org.apache.spark.deploy.worker.Worker"
         place = str(self._folder / f"worker{number}")
         found = self._start(
-            main, "--host", "127.0.0.1", "-c", "1", "-m", "1g", "-d", place,
+            main, "--host", f"127.0.0.{1 + number}", "-c", "1", "-m", "1g", "-d", place,
             "--webui-port", str(_free_port()), self.master,
         )  # fmt: skip
         self._processes.append(found)
@@ -128,14 +141,16 @@ def cluster(tmp_path_factory):
         made.stop()
 
 
-@pytest.fixture(scope="module")
-def context(cluster):
+@contextlib.contextmanager
+def connected(cluster, **more):
+    """A context on the cluster; a process has one at a time."""
     conf = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executor.memory": "512m",
+        "spark.executorEnv.PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
         "spark.sql.shuffle.partitions": "4",
-        "spark.pyspark.python": sys.executable,
+        **more,
     }
     own = OwnSpark(SparkSettings(cluster.master, "512m", conf))
     try:
@@ -144,31 +159,97 @@ def context(cluster):
         own.stop()
 
 
-def test_a_cluster_loads_compacts_and_indexes_and_survives_a_dead_worker(
-    cluster, context, tmp_path
-):
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.1",
+    "spark.speculation.minTaskRuntime": "100ms",
+}
+
+
+def small_graph(folder):
+    """A graph with small files, so that few rows already are several tasks."""
+    storage = StorageOptions(
+        durability="os",
+        maintenance="manual",
+        max_rows_per_file=500,
+        retention=Retention(orphan_age_s=0.0),
+    )
+    options = omnigraph.GraphOptions(storage=storage)
+    return omnigraph.init(str(folder / "g.omni"), SCHEMA, options=options)
+
+
+def write_input(folder):
+    """Eight files with the same number of people and of links between them."""
     people = [node("Person", name=f"p{at}", bio=f"word{at % 7} text") for at in range(PEOPLE)]
     links = [edge("Knows", f"p{at}", f"p{(at * 7) % PEOPLE}", id=f"k{at}") for at in range(PEOPLE)]
     files = []
     for at in range(8):
-        files.append(tmp_path / f"part{at}.jsonl")
+        files.append(folder / f"part{at}.jsonl")
         files[-1].write_bytes(jsonl(*people[at::8], *links[at::8]))
-    storage = omnigraph.storage.options.StorageOptions(
-        durability="os", maintenance="manual", max_rows_per_file=500
-    )
-    with omnigraph.init(
-        str(tmp_path / "g.omni"), SCHEMA, options=omnigraph.GraphOptions(storage=storage)
-    ) as graph:
+    return people, files
+
+
+def assert_loaded_once(graph, result):
+    """Every row is there, and none of them twice."""
+    assert result.engine == "spark"
+    assert (result.nodes_loaded, result.edges_loaded) == ({"Person": PEOPLE}, {"Knows": PEOPLE})
+    for key, letter in (("node:Person", "p"), ("edge:Knows", "k")):
+        ids = graph.snapshot().open(key).scan(["id"])["id"].to_pylist()
+        assert sorted(ids) == sorted(f"{letter}{at}" for at in range(PEOPLE))
+
+
+def test_copies_of_slow_tasks_change_nothing(cluster, tmp_path, monkeypatch):
+    _, files = write_input(tmp_path)
+    notes = {"read": tmp_path / "read", "write": tmp_path / "write"}
+    for folder in notes.values():
+        folder.mkdir()
+    monkeypatch.setattr(load_module, "run_task", SlowFirst(run_task, notes["read"]))
+    monkeypatch.setattr(commit_module, "write_part", SlowFirst(write_part, notes["write"]))
+    with connected(cluster, **SPECULATION) as context, small_graph(tmp_path) as graph:
+        before = len(graph.store.commits("main"))
+        result = graph.load(files, spark=context)
+        assert_loaded_once(graph, result)
+        assert len(graph.store.commits("main")) == before + 1
+    for folder in notes.values():
+        assert {"0.0", "0.1"} <= {one.name for one in folder.iterdir()}
+    # No worker is left that could still write.
+    with omnigraph.connect(str(tmp_path / "g.omni"), options=graph._options) as graph:
+        assert list((tmp_path / "g.omni" / "__staging").iterdir()) == []
+        graph.store.cleanup(CleanupPolicy(keep_versions=1))  # what nobody committed goes by age
+        assert_loaded_once(graph, result)
+        told = [json.loads(one.read_text() or "[]") for one in notes["write"].iterdir()]
+        written = {name for names in told for name in names}
+        assert len(written) > PEOPLE // 500 * 2, "only one attempt of each task wrote files"
+        assert written & files_of(graph) == committed_files(graph)
+        assert all(one.harmless for one in graph.verify())
+
+
+def files_of(graph):
+    """The names of all files of the graph, without their folders."""
+    return {info.name.rpartition("/")[2] for info in graph.store.kernel.objects.list("")}
+
+
+def committed_files(graph):
+    """The names of the data files that the newest commit reads."""
+    found = set()
+    for key in ("node:Person", "edge:Knows"):
+        for part in graph.snapshot().handle(key).dataset.get_fragments():
+            found |= {Path(file.path).name for file in part.data_files()}
+    return found
+
+
+def test_a_cluster_loads_compacts_and_indexes_and_survives_a_dead_worker(cluster, tmp_path):
+    people, files = write_input(tmp_path)
+    with connected(cluster) as context, small_graph(tmp_path) as graph:
         before = len(graph.store.commits("main"))
         killer = KillDuringRead(cluster, tmp_path / "g.omni" / "__staging")
         result = graph.load(files, spark=context, progress=killer)
         assert killer.has_killed, "the load was over before the worker could be killed"
-        assert result.engine == "spark"
-        assert (result.nodes_loaded, result.edges_loaded) == ({"Person": PEOPLE}, {"Knows": PEOPLE})
+        assert_loaded_once(graph, result)
         assert len(graph.store.commits("main")) == before + 1
         expected = {key: rows(graph, key) for key in ("node:Person", "edge:Knows")}
-        assert set(expected["node:Person"]) == {f"p{at}" for at in range(PEOPLE)}
-        assert set(expected["edge:Knows"]) == {f"k{at}" for at in range(PEOPLE)}
         for part in (people[::50], people[1::50]):  # small fragments to merge
             graph.load(jsonl(*part), "merge")
         done = {one.table_key: one for one in graph.optimize(spark=context)}
