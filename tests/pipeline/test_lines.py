@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from omnigraph.pipeline import lines
 from omnigraph.pipeline.files import InputFile
 from omnigraph.pipeline.lines import read_blocks
 
@@ -62,3 +63,33 @@ def test_archives_of_several_members_are_read_to_the_end(tmp_path):
     path = tmp_path / "x.gz"
     path.write_bytes(gzip.compress(b"a\n") + gzip.compress(b"b\n"))
     assert [line for _, line in lines_of(path, "gzip", block=1 << 16)] == [b"a", b"b"]
+
+
+class Counting:
+    """A file that counts the bytes it gave."""
+
+    def __init__(self, path):
+        self._file = path.open("rb")
+        self.given = 0
+
+    def read(self, size):
+        found = self._file.read(size)
+        self.given += len(found)
+        return found
+
+    def seek(self, to):
+        return self._file.seek(to)
+
+    def close(self):
+        self._file.close()
+
+
+@pytest.mark.parametrize("start", [0, 100, 4_000])
+def test_a_range_inside_a_long_line_reads_no_further_than_itself(tmp_path, monkeypatch, start):
+    path = tmp_path / "x"
+    path.write_bytes(b"a\n" + b"b" * 100_000 + b"\nc\n")
+    counting = Counting(path)
+    monkeypatch.setattr(lines, "_open", lambda *_: counting)
+    found = lines_of(path, start=start, end=start + 100, max_line=50, block=10)
+    assert found == ([(0, b"a"), (2, "too long")] if start == 0 else [])
+    assert counting.given <= 100 + 2 * 10

@@ -73,7 +73,7 @@ def _cut(
     at, rest = start, b""
     if start:  # the line that runs into the range belongs to the range before
         stream.seek(start - 1)
-        at, rest = _next_line(stream, start - 1, b"", block)
+        at, rest = _next_line(stream, start - 1, b"", block, end)
     while end is None or at < end:
         fresh = stream.read(block) or b""
         data = rest + fresh
@@ -85,7 +85,7 @@ def _cut(
         if not cut:
             if len(data) > max_line:
                 yield Block(_NEWLINE, at, too_long=True)
-                at, rest = _next_line(stream, at, data, block)
+                at, rest = _next_line(stream, at, data, block, end)
             else:
                 rest = data
             continue
@@ -102,10 +102,17 @@ def _last_cut(data: bytes, wanted: int | None) -> int:
     return data.rfind(_NEWLINE) + 1
 
 
-def _next_line(stream: _Stream, at: int, data: bytes, block: int) -> tuple[int, bytes]:
-    """Pass over the line at `at`, of which `data` was read; return where the next one starts."""
+def _next_line(
+    stream: _Stream, at: int, data: bytes, block: int, end: int | None
+) -> tuple[int, bytes]:
+    """Pass over the line at `at`, of which `data` was read; return where the next one starts.
+
+    What starts at `end` or later is not looked for: a long line costs each range its own bytes.
+    """
     while not (found := data.find(_NEWLINE) + 1):
         at += len(data)
+        if end is not None and at >= end:
+            return at, b""
         data = stream.read(block) or b""
         if not data:
             return at, b""
