@@ -9,11 +9,13 @@ from omnigraph.errors import BadRequestError
 from omnigraph.storage import layout
 from omnigraph.storage.cleanup import CleanupPolicy
 from omnigraph.storage.create import TableSpec
+from omnigraph.storage.manifest import HEAD, LAST_ROW, head_address, read_rows
 from omnigraph.storage.options import Retention
 from omnigraph.storage.store import open_store
 from omnigraph.storage.tables.failures import SnapshotExpiredError
 from omnigraph.storage.tables.index import IndexSpec, list_indexes
 from omnigraph.storage.tables.predicate import equals
+from omnigraph.storage.tables.scan import ROW_ADDRESS
 from omnigraph.storage.window import stage_ahead
 from tests.storage.conftest import QUIET, SteeredClock
 from tests.support.storage_model import A, B, check_lines, contents, empty_graph, write
@@ -59,8 +61,9 @@ def test_folding_keeps_the_head_where_one_small_read_finds_it(store):
     store.maintain()
     assert store.counters.get("manifest_folds") == 1
     head = store._heads.reread(layout.MAIN)
-    newest = head.handle.dataset.get_fragments()[-1]
-    assert head.address == (newest.fragment_id << 32) | (newest.physical_rows - 1)
+    (stored,) = read_rows(head.handle, equals("object_id", HEAD), address=True).to_pylist()
+    assert head.address == LAST_ROW
+    assert head_address(head) == stored[ROW_ADDRESS]
     write(store, {A: {"after": 1}})
     assert len(store.commits()) == 43, "genesis, 41 writes and one compaction"
     assert contents(store.snapshot_at(commit_id=store.commits()[20].id))[A] == {

@@ -4,6 +4,7 @@ import pytest
 
 from omnigraph.errors import BadRequestError
 from omnigraph.storage.tables.predicate import Compare, equals
+from omnigraph.storage.tables.scan import Reader
 from tests.support.storage_model import A, rows, write
 
 
@@ -32,6 +33,57 @@ def test_rows_by_key_are_the_same_by_list_and_by_scan(reader, monkeypatch, limit
     assert found.to_pydict() == {"v": [9, 30]}
     whole = reader.by_ids(["k3", "k9"], with_row_id=True)
     assert whole.column_names == ["id", "v", "_rowid"]
+
+
+@pytest.fixture
+def searches(monkeypatch):
+    """The keys that were really searched for."""
+    asked = []
+    search = Reader.by_ids
+
+    def counted(self, ids, *args, **kwargs):
+        asked.append(list(ids))
+        return search(self, ids, *args, **kwargs)
+
+    monkeypatch.setattr(Reader, "by_ids", counted)
+    return asked
+
+
+def test_a_key_is_searched_once_per_version_whether_it_is_there_or_not(reader, searches):
+    wanted = ["k9", "nobody", "k3"]
+    expected = reader.by_ids(wanted, ["id"], with_row_id=True, with_row_address=True)
+    searches.clear()
+    first = reader.locate(wanted)
+    assert first.to_pydict() == expected.to_pydict()
+    assert reader.locate(["k3", "nobody"])["id"].to_pylist() == ["k3"]
+    assert reader.locate(["k3", "k4"])["id"].to_pylist() == ["k4", "k3"], "in storage order"
+    assert searches == [wanted, ["k4"]]
+
+
+def test_rows_scanned_for_a_write_need_no_search(reader, searches):
+    rows = reader.scan_to_write(["id", "v"], Compare("v", ">", 7))
+    assert rows.to_pydict() == {"id": ["k8", "k9", "k3"], "v": [8, 9, 30]}
+    assert reader.locate(["k3", "k8"])["id"].to_pylist() == ["k8", "k3"]
+    assert searches == []
+
+
+def test_places_of_one_version_are_not_those_of_the_next(store, reader):
+    before = reader.locate(["k3", "k5"])
+    write(store, {A: {"k3": 31}})
+    session = store.begin()
+    session.delete(A, ["k5"])
+    session.commit()
+    after = store.snapshot().open(A).locate(["k3", "k5"])
+    assert after["id"].to_pylist() == ["k3"]
+    assert after["_rowid"][0] == before["_rowid"][1], "the row stayed the same"
+    assert after["_rowaddr"][0] != before["_rowaddr"][1], "its place did not"
+
+
+def test_the_places_kept_are_bounded(reader, monkeypatch):
+    monkeypatch.setattr("omnigraph.storage.tables.scan._PLACES_KEPT", 3)
+    for i in range(10):
+        assert reader.locate([f"k{i}", "nobody"])["id"].to_pylist() == [f"k{i}"]
+        assert len(reader.handle.places) <= 3
 
 
 def test_rows_by_stable_row_id_survive_an_update(reader):

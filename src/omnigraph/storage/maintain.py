@@ -20,7 +20,7 @@ from omnigraph.storage import layout
 from omnigraph.storage.cleanup import clean_manifest, clean_projections, clean_table_versions
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks import HeldLock, branch_lock_name
-from omnigraph.storage.manifest import HEAD_PROPERTY, Head, head_row, with_place
+from omnigraph.storage.manifest import HEAD_PROPERTY, LAST_ROW, Head, head_row, with_place
 from omnigraph.storage.pins import being_loaded, live_pins
 from omnigraph.storage.projections import reconcile
 from omnigraph.storage.publish import (
@@ -273,9 +273,7 @@ def fold_manifest(kernel: Kernel, heads: Heads, branch: BranchName) -> bool:
         handle = commit_staged(kernel.tables, staged, remember=False)
         failpoint(AFTER_FOLD)
         sync_versions(kernel, [handle])
-        newest = handle.dataset.get_fragments()[-1]
-        address = (newest.fragment_id << 32) | (newest.physical_rows - 1)
-        heads.remember(with_place(head, handle, address, head.incarnation))
+        heads.remember(with_place(head, handle, LAST_ROW, head.incarnation))
         delete_sidecar(kernel.objects, sidecar)
     kernel.counters.add("manifest_folds")
     return True

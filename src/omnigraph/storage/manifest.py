@@ -39,6 +39,7 @@ TABLE_VERSION = "table_version"
 TOMBSTONE = "table_tombstone"
 HEAD_PROPERTY = "omnigraph:head"
 NO_ADDRESS = -1  # a state that was derived, not read from a head row
+LAST_ROW = -2  # where every publish and every fold puts the head row
 
 SCHEMA = pa.schema(
     [
@@ -79,7 +80,7 @@ class Head(State):
     manifest_version: int
     handle: Handle
     address: int
-    """Row address of the head row, valid on `handle`."""
+    """Row address of the head row, valid on `handle`; only a writer asks what `LAST_ROW` is."""
     incarnation: str = ""
     """Differs when a branch name is used again; empty for main."""
 
@@ -177,7 +178,7 @@ def stage_publish(
         after = replace(after, commit_count=after.commit_count + len(adopted))
     last = head_row(after)
     parts.append(rows_of([last]))
-    staged = stage_swap(kernel.tables, head.handle, head.address, pa.concat_tables(parts))
+    staged = stage_swap(kernel.tables, head.handle, head_address(head), pa.concat_tables(parts))
     staged.sign({HEAD_PROPERTY: last["metadata"]})
     return staged, after
 
@@ -185,9 +186,15 @@ def stage_publish(
 def finish_publish(kernel: Kernel, head: Head, staged: Staged, after: State) -> Head:
     """Commit the prepared transaction: the only moment at which anything becomes visible."""
     handle = commit_staged(kernel.tables, staged, remember=False)
-    newest = handle.dataset.get_fragments()[-1]
-    address = (newest.fragment_id << 32) | (newest.physical_rows - 1)
-    return with_place(after, handle, address, head.incarnation)
+    return with_place(after, handle, LAST_ROW, head.incarnation)
+
+
+def head_address(head: Head) -> int:
+    """Return the row address of the head row."""
+    if head.address != LAST_ROW:
+        return head.address
+    newest = head.handle.dataset.get_fragments()[-1]
+    return (int(newest.fragment_id) << 32) | (int(newest.physical_rows) - 1)
 
 
 def with_place(state: State, handle: Handle, address: int, incarnation: str) -> Head:
@@ -337,10 +344,7 @@ def _told_by_commit(handle: Handle) -> tuple[dict[str, Any], int] | None:
     file; the row stays the authority, and `verify` compares the two.
     """
     text = transaction_facts(handle)[1].get(HEAD_PROPERTY)
-    if text is None:
-        return None
-    newest = handle.dataset.get_fragments()[-1]
-    return orjson.loads(text), (newest.fragment_id << 32) | (newest.physical_rows - 1)
+    return None if text is None else (orjson.loads(text), LAST_ROW)
 
 
 def _last_row(handle: Handle) -> tuple[dict[str, Any], int] | None:
@@ -356,7 +360,7 @@ def _last_row(handle: Handle) -> tuple[dict[str, Any], int] | None:
     stated = orjson.loads(text) if text else {}
     if stated.get("object") != HEAD:
         return None
-    return stated, (newest.fragment_id << 32) | last
+    return stated, LAST_ROW
 
 
 def _find_head(handle: Handle) -> tuple[dict[str, Any], int]:

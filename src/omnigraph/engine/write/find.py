@@ -47,7 +47,7 @@ class RowFinder:
         self, key: str, where: Sequence[Predicate], columns: Sequence[str] | None
     ) -> pa.Table:
         narrowed = pushdown(where, lambda expr: value_of(expr, self._params))
-        committed = self._snapshot.open(key).scan(columns, where=narrowed)
+        committed = self._snapshot.open(key).scan_to_write(columns, narrowed)
         committed = self._unshadowed(key, committed)
         own = self._draft.rows(key)
         if own is not None:

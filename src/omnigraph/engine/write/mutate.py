@@ -177,7 +177,7 @@ class _Run:
             if not ends:
                 continue
             touching = AnyOf(tuple(is_in(end, listed) for end in ends))
-            rows = self._snapshot.open(edge.table_key).scan([ID], touching)
+            rows = self._snapshot.open(edge.table_key).scan_to_write([ID], touching)
             count += self.draft.delete(edge.table_key, one_array(rows[ID]))
         return count
 

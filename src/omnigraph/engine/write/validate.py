@@ -33,6 +33,7 @@ from omnigraph.engine.write.values import broken_values
 from omnigraph.engine.write.violations import Broken, Rule, Violation, Violations
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.predicate import is_in
+from omnigraph.storage.tables.scan import IN_LIST_LIMIT
 
 # Beyond this many keys one pass over the columns beats asking for them.
 _KEYS_WORTH_ASKING = 4 * KEYS_AT_ONCE
@@ -66,6 +67,7 @@ def find_broken(
     With `values_are_checked` the rules a row can break by itself are left out; the rows then need
     no other columns than `key_columns`.
     """
+    _look_up(changes, snapshot, catalog)
     for node in catalog.nodes.values():
         rows = changes.upserts(node.table_key)
         if rows is not None:
@@ -85,6 +87,25 @@ def find_broken(
         yield from _left_dangling(edge, changes, snapshot)
 
 
+def _look_up(changes: ChangeSet, snapshot: Snapshot, catalog: Catalog) -> None:
+    """Ask each node table once for all the rows that a small write will want to know about."""
+    asked: dict[str, list[pa.Array]] = {}
+    for edge in catalog.edges.values():
+        rows = changes.upserts(edge.table_key)
+        if rows is not None:
+            for end, node in (("src", edge.from_type), ("dst", edge.to_type)):
+                asked.setdefault(f"node:{node}", []).append(one_array(rows[end]))
+    for key, ends in asked.items():
+        rows = changes.upserts(key)
+        ids = ends if rows is None else [*ends, one_array(rows[ID])]
+        if (
+            sum(map(len, ids)) <= IN_LIST_LIMIT
+            and snapshot.table(key).row_count
+            and not changes.replaces(key)
+        ):
+            snapshot.open(key).locate(pc.unique(pa.concat_arrays(ids)))
+
+
 def key_columns(kind: NodeType | EdgeType) -> list[str]:
     """Return the columns by which rows of a type can be in each other's way."""
     ends = ["src", "dst"] if isinstance(kind, EdgeType) else []
@@ -101,7 +122,7 @@ def _already_there(
     ):
         return
     ids = one_array(rows[ID])
-    taken = one_array(snapshot.open(kind.table_key).by_ids(ids, [ID])[ID])
+    taken = one_array(snapshot.open(kind.table_key).locate(ids)[ID])
     at = np.flatnonzero(mask_of(pc.is_in(ids, value_set=taken.cast(ids.type))))
     if len(at):
         yield Broken(
@@ -262,7 +283,7 @@ def _missing(key: str, wanted: pa.Array, changes: ChangeSet, snapshot: Snapshot)
     if change is not None and change.deletes is not None:
         gone = wanted.filter(pc.is_in(wanted, value_set=change.deletes))
         wanted = _minus(wanted, change.deletes)
-    committed = one_array(snapshot.open(key).by_ids(wanted, [ID])[ID])
+    committed = one_array(snapshot.open(key).locate(wanted)[ID])
     return pa.concat_arrays([gone, _minus(wanted, committed)])
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import lance
@@ -46,6 +46,10 @@ class Handle:
     branch: str | None
     version: int
     dataset: lance.LanceDataset
+    places: dict[str, tuple[int, int] | None] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """Row id and address of keys somebody asked for lately; None for those it does not have."""
 
     @property
     def files_at(self) -> str:

@@ -6,7 +6,7 @@ row addresses are not, so they are only for work on the very version they came f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,6 +28,7 @@ ROW_ID = "_rowid"
 ROW_ADDRESS = "_rowaddr"
 # Beyond this many keys one pass over the key column beats an IN list, indexed or not.
 IN_LIST_LIMIT = 2_000
+_PLACES_KEPT = 2 * IN_LIST_LIMIT
 COMPACTION = "Rewrite"
 _ROW_OPERATIONS = ("Append", "Update", "Delete", COMPACTION, "CreateIndex", RESERVE)
 
@@ -141,6 +142,47 @@ class Reader:
         rows = rows.filter(pc.is_in(rows[key], value_set=wanted))
         return rows.drop_columns(extra) if extra else rows
 
+    def locate(self, ids: Sequence[str] | pa.Array) -> pa.Table:
+        """Return key, row id and row address of the rows whose key is in `ids`.
+
+        What was asked or scanned for a write lately is not asked again: one small write looks for
+        the same rows to find, to check and to replace them, and each search costs a query plan.
+        """
+        key = key_column(self.schema)
+        if len(ids) > IN_LIST_LIMIT:
+            return self.by_ids(ids, [key], with_row_id=True, with_row_address=True)
+        wanted = ids.to_pylist() if isinstance(ids, pa.Array) else list(ids)
+        known = dict(self.handle.places)  # other threads empty it
+        found = {one: known[one] for one in wanted if one in known}
+        unknown = [one for one in wanted if one not in found]
+        if unknown:
+            rows = self.by_ids(unknown, [key], with_row_id=True, with_row_address=True)
+            fresh: dict[str, tuple[int, int] | None] = dict.fromkeys(unknown)
+            fresh |= _places_in(rows, key)
+            found |= fresh
+            self._keep(fresh)
+        there = sorted((at[1], at[0], one) for one, at in found.items() if at is not None)
+        return pa.table(
+            {
+                key: pa.array([one for _, _, one in there], self.schema.field(key).type),
+                ROW_ID: pa.array([row_id for _, row_id, _ in there], pa.uint64()),
+                ROW_ADDRESS: pa.array([address for address, _, _ in there], pa.uint64()),
+            }
+        )
+
+    def scan_to_write(self, columns: Sequence[str] | None, where: Predicate | None) -> pa.Table:
+        """Return rows that are about to be replaced or deleted, remembering where they are."""
+        rows = self.scan(columns, where, with_row_id=True, with_row_address=True)
+        if len(rows) <= IN_LIST_LIMIT:
+            self._keep(_places_in(rows, key_column(self.schema)))
+        return rows.drop_columns([ROW_ID, ROW_ADDRESS])
+
+    def _keep(self, places: Mapping[str, tuple[int, int] | None]) -> None:
+        kept = self.handle.places
+        if len(kept) + len(places) > _PLACES_KEPT:
+            kept.clear()
+        kept.update(places)
+
     def take_row_ids(
         self, row_ids: Sequence[int] | pa.Array, columns: Sequence[str] | None = None
     ) -> pa.Table:
@@ -188,6 +230,11 @@ class Reader:
                 if forgot or name not in _ROW_OPERATIONS:
                     return True
         return False
+
+
+def _places_in(rows: pa.Table, key: str) -> dict[str, tuple[int, int] | None]:
+    places = zip(rows[ROW_ID].to_pylist(), rows[ROW_ADDRESS].to_pylist(), strict=True)
+    return dict(zip(rows[key].to_pylist(), places, strict=True))
 
 
 def key_column(schema: pa.Schema) -> str:

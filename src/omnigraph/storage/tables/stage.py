@@ -207,7 +207,7 @@ def _stage_change(tables: Tables, base: Handle, change: Change) -> Staged | None
     gone = _keys(change.deletes, fitted[key].type)
     _refuse_both(fitted[key], gone, base)
     wanted = pa.concat_arrays([fitted[key].combine_chunks(), gone])
-    hits = Reader(base).by_ids(wanted, [key], with_row_id=True, with_row_address=True)
+    hits = Reader(base).locate(wanted)
     if len(hits) == 0 and len(fitted) == 0 and not taken:
         return None
     with lance_errors(f"staging a change of {base}"):

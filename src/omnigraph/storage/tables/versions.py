@@ -22,12 +22,20 @@ def newest_version(objects: Objects, location: str, branch: str | None) -> int |
     if not objects.root.is_local:
         return None
     version = _hinted(objects.find(layout.version_hint(location, branch)))
-    if version is None or not objects.exists(layout.version_file(location, branch, version)):
-        return None
-    while objects.exists(layout.version_file(location, branch, version + 1)):
+    while version is not None:
+        # The note is asked for last: what was removed before these tests was noted before them.
+        here, after, note = objects.marks(
+            layout.version_file(location, branch, version),
+            layout.version_file(location, branch, version + 1),
+            layout.kept_from(location, branch),
+        )
+        if here is None:
+            return None
+        if after is None:
+            is_proof = note is None or version >= kept_from(objects, location, branch)
+            return version if is_proof else None
         version += 1
-    # Asked last: what was removed before the tests above was noted before them.
-    return version if version >= kept_from(objects, location, branch) else None
+    return None
 
 
 def kept_from(objects: Objects, location: str, branch: str | None) -> int:
