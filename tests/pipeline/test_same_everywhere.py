@@ -156,6 +156,26 @@ def test_edges_that_lose_their_ends_to_a_load_without_sound_edges_refuse_it(grap
     assert outcome(graph, base, data, "overwrite", "skip", spark=spark) == inline
 
 
+def test_rows_under_ids_that_exist_are_not_compared_with_those_they_cannot_replace(graph, spark):
+    base = prepared(
+        graph,
+        [
+            *(node("P", name=name, mail=f"m{name}") for name in ("p0", "p1")),
+            node("N", id="n0", text="x"),
+            *(edge("B", "p0", "n0", id=f"e{at}") for at in range(2)),
+        ],
+    )
+    data = jsonl(
+        node("P", name="p0", mail="mp0"),
+        node("P", name="p2", mail="mp0"),
+        edge("B", "p0", "n0", id="e0"),
+        edge("B", "p1", "n0", id="e1"),
+    )
+    inline = outcome(graph, base, data, "append", "fail", engine="inline")
+    assert inline[0] == "refused"
+    assert outcome(graph, base, data, "append", "fail", spark=spark) == inline
+
+
 @settings(max_examples=4)
 @given(
     before=DATA, records=DATA, broken=st.lists(BROKEN, max_size=1), mode=MODES, skip=st.booleans()

@@ -105,8 +105,9 @@ def numbered(broken: Broken, rows: pa.Table | None) -> Broken:
     """Return a finding about rows by position as one about rows by number."""
     if rows is None or not len(rows):  # then it is about rows that are committed already
         return broken
-    numbers = rows[AT].to_numpy()
-    return replace(broken, rows=np.where(broken.rows < 0, -1, numbers[np.maximum(broken.rows, 0)]))
+    found = rows[AT].to_numpy()[broken.rows]
+    found[broken.rows < 0] = -1
+    return replace(broken, rows=found)
 
 
 def row_faults(parsed: Iterable[Parsed], places: Places, limit: int) -> Violations:

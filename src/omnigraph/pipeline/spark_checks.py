@@ -147,12 +147,13 @@ class SparkChecks:
             if committed is None:
                 continue
             rows = self._rows(kind.table_key)
-            if self._mode is Mode.MERGE and not self._loaded.generated(kind.table_key):
-                committed = committed.join(rows.select(ID), ID, "left_anti")
             others = committed.select(column, committed[ID].alias(_OTHER)).where(
                 f"{column} is not null"
             )
             found = rows.join(others, column).select(AT, _OTHER)
+            if not self._loaded.generated(kind.table_key):  # a row of the same id counts no more
+                same_id = rows.select(rows[ID].alias(_OTHER))
+                found = found.join(same_id, _OTHER, "left_anti").select(AT, _OTHER)
             yield _query(Rule.UNIQUE, kind, found, self._not_unique(kind, group))
 
     def _endpoints(self, edge: EdgeType) -> Iterator[_Query]:
@@ -173,7 +174,7 @@ class SparkChecks:
         committed = self._staying(edge.table_key)
         if committed is not None:
             touched = rows.select(SRC)
-            if self._mode is Mode.MERGE and not self._loaded.generated(edge.table_key):
+            if not self._loaded.generated(edge.table_key):
                 replaced = committed.join(rows.select(ID), ID, "left_semi")
                 touched = touched.union(replaced.select(SRC))
                 committed = committed.join(rows.select(ID), ID, "left_anti")
