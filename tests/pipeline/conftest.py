@@ -80,6 +80,14 @@ def spark():
 
 
 @pytest.fixture(scope="module")
+def joins_on_spark():
+    """Spark compares the keys of every load on it, however few there are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("omnigraph.pipeline.load.ROWS_IN_ONE_PROCESS", -1)
+        yield
+
+
+@pytest.fixture(scope="module")
 def shared(tmp_path_factory):
     """A graph for tests that load whole tables and do not mind what is in them."""
     place = str(tmp_path_factory.mktemp("shared") / "g.omni")

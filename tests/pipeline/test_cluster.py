@@ -33,7 +33,11 @@ from omnigraph.storage.tables.predicate import equals
 from tests.pipeline.conftest import edge, jsonl, node, rows
 from tests.pipeline.slow_tasks import SlowFirst
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.usefixtures("joins_on_spark"),
+]
 
 SCHEMA = """node Person {
   name: String @key

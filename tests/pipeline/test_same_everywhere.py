@@ -23,7 +23,7 @@ from omnigraph.pipeline.tasks import kind_by_key
 from tests.pipeline.conftest import edge, jsonl, node
 from tests.support.fast import FAST
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("joins_on_spark")]
 
 SCHEMA = """node P {
   name: String @key

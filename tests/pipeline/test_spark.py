@@ -12,8 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from omnigraph.engine.write.violations import ConstraintError
+from omnigraph.pipeline import load
 from omnigraph.pipeline.model import UnreadableError
 from omnigraph.pipeline.spark import SparkRunner
+from omnigraph.pipeline.spark_checks import SparkChecks
 from omnigraph.pipeline.spark_jvm import SparkError
 from tests.pipeline.conftest import edge, jsonl, node, rows
 from tests.pipeline.test_tasks import LINES, outcome
@@ -47,6 +49,27 @@ def test_a_load_on_spark_gives_the_same_graph(graph, spark, tmp_path):
     assert (inline.engine, result.engine) == ("inline", "spark")
     assert result.tables == inline.tables
     assert {key: rows(graph, key) for key in found} == found
+
+
+def test_spark_compares_keys_only_where_one_process_could_not_hold_them(graph, spark, monkeypatch):
+    made = []
+
+    class Counted(SparkChecks):
+        def __init__(self, *args):
+            made.append(args)
+            super().__init__(*args)
+
+    monkeypatch.setattr(load, "SparkChecks", Counted)
+    monkeypatch.setattr(load, "ROWS_IN_ONE_PROCESS", 3)
+    people = [node("Person", name=name) for name in ("ann", "bob")]
+    graph.load(jsonl(*people, edge("Knows", "ann", "bob")), spark=spark)
+    assert made == [], "three rows, and none is committed"
+    with pytest.raises(ConstraintError, match="'ann' exists already"):
+        graph.load(jsonl(*people), mode="append", spark=spark)
+    assert len(made) == 1, "two rows beside two committed ones"
+    with pytest.raises(ConstraintError, match="'zoe' not found in Person"):
+        graph.load(jsonl(edge("Knows", "ann", "zoe")), mode="append", spark=spark)
+    assert len(made) == 2, "an edge beside one committed edge and two people"
 
 
 def test_faults_and_broken_files_are_reported_as_inline(graph, spark, tmp_path):

@@ -8,8 +8,8 @@
 - First stage, `tasks`: read `lines` and turn them into typed `rows` in `records` (`strict` where a
   line needs a closer look), or read `tables`, with `columns` and `row_ids`; keep `faults`. What is
   left on disk is `loaded`.
-- Second stage, `check`: what rows break together; on Spark `spark_checks`, with keys of `committed`
-  rows. Then `fill` makes vectors from text, and `kept_vectors` none of them twice.
+- Second stage, `check`: what rows break together; where their keys are too many for one process,
+  `spark_checks` joins `keys` on Spark. Then `fill` makes vectors from text, and `kept_vectors` none of them twice.
 - Third stage, `commit`: `fragments` are written and committed once; `recheck` looks at what others
   did meanwhile.
 

@@ -59,7 +59,7 @@ def _table(
         if not _missing(rows, kind).total():
             new.append(spill)
             continue
-        writer = SpillWriter(folder, with_keys=False)
+        writer = SpillWriter(folder)
         for start in range(0, len(rows), _TEXTS_AT_ONCE):
             part = without(rows.slice(start, _TEXTS_AT_ONCE), gone.get(kind.table_key))
             if len(part):

@@ -1,7 +1,7 @@
 """The second stage on Spark: the validator's rules across rows, as joins of key columns.
 
-Key columns lie in Parquet files, written by the tasks that had the rows; committed ones are
-written by tasks too. The joins run inside the JVM, with Spark's own shuffle; back come numbers of
+For loads whose keys are too many for one process. Tasks write the key columns, loaded and
+committed, as Parquet. The joins run inside the JVM, with Spark's own shuffle; back come numbers of
 rows, which are put into words from the spilled rows. Nothing is found in the usual case, and one
 job that counts says so.
 """
@@ -29,7 +29,7 @@ from omnigraph.engine.write.validate import (
 from omnigraph.engine.write.violations import Broken, Rule, Violation
 from omnigraph.errors import InternalError
 from omnigraph.pipeline.check import Repeats
-from omnigraph.pipeline.committed import KeysTask, plan_keys, write_keys
+from omnigraph.pipeline.keys import KeysTask, committed_keys, loaded_keys, write_keys
 from omnigraph.pipeline.loaded import Gone, Loaded
 from omnigraph.pipeline.model import Mode
 from omnigraph.pipeline.row_ids import Ints
@@ -80,7 +80,8 @@ class SparkChecks:
         self._known: list[int] | None = None
         """What the rules across rows count while no row is left out."""
         self._committed: dict[str, DataFrame | None] = {}
-        self._write_committed(sorted(_relevant(loaded, mode)))
+        self._write_committed(sorted(set(_relevant(loaded, mode))))
+        self._own = self._write_loaded()
 
     def repeats(self) -> Iterator[Repeats]:
         """Yield the ids that are given more than once."""
@@ -269,10 +270,9 @@ class SparkChecks:
     # Tables
 
     def _rows(self, key: str) -> DataFrame:
-        paths = [str(spill.keys) for spill in self._loaded.spills[key]]
         rows = self._session.read.schema(
             _schema(kind_by_key(self._loaded.catalog, key), at=True)
-        ).parquet(*paths)
+        ).parquet(*self._own[key])
         gone = self._gone.get(key)
         if gone is None or not len(gone):
             return rows
@@ -311,13 +311,23 @@ class SparkChecks:
             self._committed[key] = None
             if self._base.table(key).row_count:
                 kind = kind_by_key(self._loaded.catalog, key)
-                tasks += plan_keys(self._base, kind, self._folder, self._runner.parallelism)
+                tasks += committed_keys(self._base, kind, self._folder, self._runner.parallelism)
+        for key, found in self._written(tasks).items():
+            schema = _schema(kind_by_key(self._loaded.catalog, key), at=False)
+            self._committed[key] = self._session.read.schema(schema).parquet(*found)
+
+    def _write_loaded(self) -> dict[str, list[str]]:
+        """Let tasks write the keys of the loaded rows; return the files, by table."""
+        tasks: list[KeysTask] = []
+        for key, spills in self._loaded.spills.items():
+            tasks += loaded_keys(spills, kind_by_key(self._loaded.catalog, key), self._folder)
+        return self._written(tasks)
+
+    def _written(self, tasks: list[KeysTask]) -> dict[str, list[str]]:
         paths: dict[str, list[str]] = {}
         for task, path in zip(tasks, self._runner.map(write_keys, tasks), strict=True):
             paths.setdefault(task.kind.table_key, []).append(str(path))
-        for key, found in paths.items():
-            schema = _schema(kind_by_key(self._loaded.catalog, key), at=False)
-            self._committed[key] = self._session.read.schema(schema).parquet(*found)
+        return paths
 
 
 def _counted(queries: list[_Query]) -> list[int]:
@@ -353,6 +363,12 @@ def _query(
     from pyspark.sql import functions as sql
 
     return _Query(rule, kind, listed.agg(sql.count("*").alias(_COUNT)), listed, tell, order)
+
+
+def compared_rows(loaded: Loaded, mode: Mode, base: Snapshot) -> int:
+    """Return how many rows the rules of a load look at: its own, and committed ones."""
+    committed = sum(base.table(key).row_count for key in set(_relevant(loaded, mode)))
+    return committed + sum(loaded.count(key) for key in loaded.keys)
 
 
 def _relevant(loaded: Loaded, mode: Mode) -> Iterator[str]:

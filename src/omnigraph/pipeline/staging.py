@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from omnigraph.pipeline.model import StagingError
-from omnigraph.pipeline.rows import Kind, key_table
+from omnigraph.pipeline.rows import Kind
 from omnigraph.storage import layout
 
 if TYPE_CHECKING:  # tasks use this module too, and must not load the storage engine
@@ -59,8 +58,6 @@ class Spill:
     bytes: int
     generated_ids: bool
     """Whether every id was made here, so that none can exist already."""
-    keys: Path | None = None
-    """The key columns once more, as Parquet."""
 
     def read(self) -> pa.Table:
         """Return the rows, mapped rather than read."""
@@ -75,11 +72,10 @@ class SpillWriter:
     run wrote, and only files that a finished task reports are read.
     """
 
-    def __init__(self, folder: Path, *, with_keys: bool) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._with_keys = with_keys
         self._attempt = uuid.uuid4().hex
-        self._open: dict[str, _Files] = {}
+        self._open: dict[str, _File] = {}
 
     def write(self, kind: Kind, rows: pa.Table, *, generated_ids: bool) -> None:
         """Add rows of one type.
@@ -91,43 +87,34 @@ class SpillWriter:
         with _disk_errors(self._folder):
             if found is None:
                 stem = f"{self._attempt}.{len(self._open)}"
-                found = _Files(self._folder / stem, rows.schema)
+                found = _File(self._folder / stem, rows.schema)
                 self._open[kind.table_key] = found
-            found.write(rows, key_table(kind, rows) if self._with_keys else None)
+            found.write(rows)
         found.generated_ids &= generated_ids
 
     def close(self) -> tuple[Spill, ...]:
         """Finish the files and return them."""
         with _disk_errors(self._folder):
-            return tuple(files.close(key) for key, files in self._open.items())
+            return tuple(file.close(key) for key, file in self._open.items())
 
 
-class _Files:
-    """The open files of one type."""
+class _File:
+    """The open file of one type."""
 
     def __init__(self, stem: Path, schema: pa.Schema) -> None:
         self.generated_ids = True
         self._path = stem.with_name(f"{stem.name}.arrow")
-        self._keys_path = stem.with_name(f"{stem.name}.parquet")
         self._rows = pa.ipc.new_file(self._path, schema)
-        self._keys: pq.ParquetWriter | None = None
         self._count = 0
 
-    def write(self, rows: pa.Table, keys: pa.Table | None) -> None:
+    def write(self, rows: pa.Table) -> None:
         self._rows.write_table(rows)
         self._count += len(rows)
-        if keys is not None:
-            if self._keys is None:
-                self._keys = pq.ParquetWriter(self._keys_path, keys.schema, compression="snappy")
-            self._keys.write_table(keys)
 
     def close(self, key: str) -> Spill:
         self._rows.close()
-        if self._keys is not None:
-            self._keys.close()
         size = self._path.stat().st_size
-        keys = None if self._keys is None else self._keys_path
-        return Spill(key, self._path, self._count, size, self.generated_ids, keys)
+        return Spill(key, self._path, self._count, size, self.generated_ids)
 
 
 @contextlib.contextmanager

@@ -37,8 +37,6 @@ class Job:
     operation_id: str
     max_line_bytes: int
     max_errors: int = MAX_REPORTED
-    with_keys: bool = False
-    """Whether to write the key columns once more, as Parquet, for Spark to join."""
     will_fill: bool = False
     """Whether missing `@embed` vectors will be made from their text later."""
 
@@ -119,7 +117,7 @@ def plan_tasks(sources: list[Source], job: Job, split_bytes: int) -> list[Task]:
 def run_task(task: Task) -> Parsed:
     """Read, check row by row, spill."""
     faults = Faults(task.job.max_errors)
-    writer = SpillWriter(task.job.folder, with_keys=task.job.with_keys)
+    writer = SpillWriter(task.job.folder)
     lines = 0
     match task:
         case LinesTask():
