@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.compiler.catalog.arrow import arrow_type
-from omnigraph.compiler.query.literals import parse_date
+from omnigraph.compiler.query.literals import EXACT_INTEGERS, parse_date
 from omnigraph.compiler.types import FLOATS, PropType, Scalar
 
 FIRST_DAY: Final = parse_date("0001-01-01")
@@ -84,6 +84,19 @@ def _floats(values: pa.Array, scalar: Scalar) -> pa.Array:
     if largest is not None and largest > F32_MAX:
         raise OddColumnError("a number is beyond F32")
     return values.cast(pa.float32(), safe=False)
+
+
+def may_be_rounded(values: pa.Array, kind: PropType) -> bool:
+    """Whether numbers read as `json_type` are so large that integers would have lost digits.
+
+    A fraction loses some too and may; only the text knows which of the two was written.
+    """
+    if kind.scalar in FLOATS or kind.scalar is Scalar.VECTOR:
+        flat = values.flatten() if pa.types.is_list(values.type) else values
+        largest = pc.max(pc.abs(flat)).as_py()
+        scalar = Scalar.F64 if kind.scalar is Scalar.F64 else Scalar.F32
+        return largest is not None and largest >= EXACT_INTEGERS[scalar]
+    return False
 
 
 def _vectors(values: pa.Array, kind: PropType) -> pa.Array:

@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 
 from omnigraph.compiler.catalog.model import DST, ID, SRC, EdgeType
 from omnigraph.engine.image.arrays import one_array
+from omnigraph.engine.write.cardinality import wrong_count
 from omnigraph.engine.write.validate import (
     already_there,
     key_columns,
     left_alone,
     no_such_end,
     not_unique,
-    wrong_count,
 )
 from omnigraph.engine.write.violations import Broken, Rule, Violation
 from omnigraph.errors import ConflictError

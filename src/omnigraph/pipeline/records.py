@@ -18,7 +18,7 @@ import pyarrow.json as pj
 from omnigraph.compiler.catalog.model import ID, Catalog, EdgeType
 from omnigraph.engine.image.arrays import Mask
 from omnigraph.engine.write.violations import Rule, Violation
-from omnigraph.pipeline.columns import OddColumnError, from_json, json_type
+from omnigraph.pipeline.columns import OddColumnError, from_json, json_type, may_be_rounded
 from omnigraph.pipeline.faults import Faults
 from omnigraph.pipeline.lines import Block
 from omnigraph.pipeline.row_ids import Ints
@@ -27,6 +27,7 @@ from omnigraph.pipeline.strict import Line, RecordError, known_kind, strict_rows
 
 _OPEN, _CLOSE, _RETURN, _NEWLINE = b"{}\r\n"
 _HEAD = re.compile(rb'\{\s*"(type|edge)"\s*:\s*"([^"\\]*)"')
+_LONG_INTEGER = r"[:,\[]\s*-?\d{8,}\s*[,}\]]"
 _MAX_HEADS = 256
 _JSON_BLOCK = 2 << 20
 
@@ -201,6 +202,8 @@ def _parsed(lines: _Lines, kind: Kind) -> Rows | None:
         return None
     inside = found["data"].combine_chunks()
     raw = dict(zip([name for name, _ in data], inside.flatten(), strict=True))
+    if any(may_be_rounded(raw[name], props[name]) for name in props) and _has_long_integer(lines):
+        return None
     try:
         columns = {name: from_json(raw[name], props[name]) for name in props}
     except OddColumnError:
@@ -214,6 +217,11 @@ def _parsed(lines: _Lines, kind: Kind) -> Rows | None:
         lines.at,
         lines.offsets,
     )
+
+
+def _has_long_integer(lines: _Lines) -> bool:
+    """Whether some line has an integer that a float type may round, or text that looks like one."""
+    return bool(pc.any(pc.match_substring_regex(lines.text, _LONG_INTEGER)).as_py())
 
 
 def _read_json(lines: _Lines, schema: pa.Schema, unexpected: str) -> pa.Table | None:

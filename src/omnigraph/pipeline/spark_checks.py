@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from omnigraph.compiler.catalog.model import DST, ID, SRC, EdgeType
+from omnigraph.engine.write.cardinality import wrong_count
 from omnigraph.engine.write.validate import (
     already_there,
     left_alone,
     no_such_end,
     not_unique,
-    wrong_count,
 )
 from omnigraph.engine.write.violations import Broken, Rule, Violation
 from omnigraph.errors import InternalError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -96,21 +96,37 @@ def strict_rows(lines: Iterable[Line], catalog: Catalog, faults: Faults) -> list
 def _record(text: bytes) -> dict[str, Any]:
     """Return the object on a line; twice the same name in it is an error, not a choice."""
     try:
-        found = orjson.loads(text)
+        found = exact_json(text)
     except orjson.JSONDecodeError as error:
         hint = "" if text.strip().endswith(b"}") else " (one record per line)"
         raise _wrong(f"invalid JSON: {error}{hint}") from None
     if not isinstance(found, dict):
         raise _wrong("expected a JSON object")
-    json.loads(text, object_pairs_hook=_refuse_repeats)
     return found
 
 
-def _refuse_repeats(pairs: list[tuple[str, Any]]) -> None:
-    names = [name for name, _ in pairs]
-    for at, name in enumerate(names):
-        if name in names[:at]:
-            raise _wrong(f"field '{name}' is given twice")
+def exact_json(text: bytes) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a JSON value with every digit of its integers, each name of an object once.
+
+    Raises:
+        orjson.JSONDecodeError: it is not JSON.
+        RecordError: a name is given twice, or lists are nested too deeply.
+    """
+    # The one is strict, but makes floats of integers that do not fit 64 bits; the other is exact.
+    orjson.loads(text)
+    try:
+        return json.loads(text, object_pairs_hook=_without_repeats)
+    except RecursionError:
+        raise _wrong("lists or objects are nested too deeply") from None
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        again = next(name for at, name in enumerate(names) if name in names[:at])
+        raise _wrong(f"field '{again}' is given twice")
+    return found
 
 
 def kind_of(record: Mapping[str, Any], catalog: Catalog) -> Kind:
@@ -179,8 +195,6 @@ def _text(record: Mapping[str, Any], name: str, kind: Kind) -> str | None:
 def json_cell(value: Any, kind: PropType) -> Any:  # noqa: ANN401 - any JSON value
     """Return a JSON value as its property stores it; dates may be text or numbers.
 
-    Null and enum values are left to the validator, which reports them the same for every input.
-
     Raises:
         CellError: it does not fit.
     """
@@ -190,7 +204,7 @@ def json_cell(value: Any, kind: PropType) -> Any:  # noqa: ANN401 - any JSON val
         return [json_cell(item, kind.item()) for item in value]
     if kind.scalar in (Scalar.DATE, Scalar.DATETIME) and not kind.is_list:
         value = _moment(value, kind.scalar)
-    return fit(value, replace(kind, enum_values=None))
+    return fit(value, kind)
 
 
 def _moment(value: Any, scalar: Scalar) -> Any:  # noqa: ANN401 - any JSON value

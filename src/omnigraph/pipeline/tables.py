@@ -23,14 +23,14 @@ from omnigraph.compiler.types import FLOATS, INTEGERS, PropType, Scalar
 from omnigraph.engine.image.arrays import Mask
 from omnigraph.engine.write.cells import CellError, column
 from omnigraph.engine.write.violations import Rule, Violation
-from omnigraph.pipeline.columns import DAY_MS, OddColumnError, from_json, json_type
+from omnigraph.pipeline.columns import DAY_MS, OddColumnError, from_json, json_type, may_be_rounded
 from omnigraph.pipeline.faults import Faults
 from omnigraph.pipeline.files import InputFile
 from omnigraph.pipeline.model import InputError, UnreadableError
 from omnigraph.pipeline.row_ids import Ints
 from omnigraph.pipeline.rows import Kind, Rows
 from omnigraph.pipeline.sources import TableFormat
-from omnigraph.pipeline.strict import json_cell
+from omnigraph.pipeline.strict import RecordError, exact_json, json_cell
 
 _BATCH_ROWS = 131_072
 _ENDS = {"from": "src", "to": "dst"}
@@ -180,8 +180,10 @@ def from_arrow(values: pa.Array, kind: PropType) -> pa.Array:
             return _from_moments(values, kind.scalar)
         case Scalar.DATE | Scalar.DATETIME | Scalar.BLOB if _is_text(found):
             return from_json(values.cast(pa.string()), kind)
-        case Scalar.F32 | Scalar.F64 if pa.types.is_integer(found) or pa.types.is_floating(found):
-            return from_json(values.cast(pa.float64(), safe=False), kind)
+        case Scalar.F32 | Scalar.F64 if pa.types.is_integer(found):
+            return values.cast(target)  # refuses integers beyond those that are always exact
+        case Scalar.F32 | Scalar.F64 if pa.types.is_floating(found):
+            return from_json(values.cast(pa.float64()), kind)
         case scalar if scalar in INTEGERS and (
             pa.types.is_integer(found) or pa.types.is_floating(found) or pa.types.is_decimal(found)
         ):
@@ -197,7 +199,9 @@ def _from_lists(values: pa.Array, kind: PropType) -> pa.Array:
     if not pa.types.is_list(values.type):
         raise OddColumnError(f"{found} for {kind}")
     if kind.scalar is Scalar.VECTOR:
-        return from_json(values.cast(pa.list_(pa.float64())), kind)
+        numbers = pa.types.is_integer(values.type.value_type)
+        exact = values.cast(pa.list_(pa.float32())) if numbers else values
+        return from_json(exact.cast(pa.list_(pa.float64())), kind)
     items = from_arrow(values.values, kind.item())
     nulls = values.is_null() if values.null_count else None
     return pa.ListArray.from_arrays(values.offsets, items, mask=nulls).cast(arrow_type(kind))
@@ -241,8 +245,15 @@ def from_text(values: pa.Array, kind: PropType) -> pa.Array:
             raise OddColumnError("not true or false")
         return values.cast(arrow_type(kind))
     if kind.scalar in FLOATS:
-        return from_json(values.cast(pa.float64()), kind)
+        numbers = values.cast(pa.float64())
+        if may_be_rounded(numbers, kind) and _has_long_integer(values):
+            raise OddColumnError("an integer may be rounded")
+        return from_json(numbers, kind)
     return from_json(values.cast(json_type(kind)), kind)
+
+
+def _has_long_integer(texts: pa.Array) -> bool:
+    return bool(pc.any(pc.match_substring_regex(texts, r"^\s*[+-]?\d{8,}\s*$")).as_py())
 
 
 def _only(values: pa.Array, words: list[str]) -> bool:
@@ -311,8 +322,8 @@ def _text_cell(text: str, kind: PropType) -> Any:  # noqa: ANN401 - any property
         or kind.scalar is Scalar.BOOL
     ):
         try:
-            return json_cell(orjson.loads(text), kind)
-        except orjson.JSONDecodeError:
+            return json_cell(exact_json(text.encode()), kind)
+        except (orjson.JSONDecodeError, RecordError):
             raise CellError(f"expected {kind.required()}, got '{text}'") from None
     return json_cell(text, kind)
 

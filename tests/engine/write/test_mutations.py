@@ -230,7 +230,7 @@ def test_composite_unique_compares_the_whole_tuple(graph):
 )
 def test_parameters_that_do_not_fit_are_refused_with_their_statement(graph, prop, kind, value):
     text = f'query m($v: {kind}) {{ insert Person {{ name: "X", {prop}: $v }} }}'
-    with pytest.raises(IntegrityError, match=rf"statement 1: Person\.{prop}"):
+    with pytest.raises(IntegrityError, match=rf"statement 1: .*Person\.{prop}"):
         graph.mutate(text, params={"v": value})
     assert "X" not in ages(graph)
 

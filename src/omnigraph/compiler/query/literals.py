@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from datetime import UTC, date, datetime, timedelta
 
 from omnigraph.compiler.query import ast, typed
@@ -29,6 +30,8 @@ _KIND_TYPES = {
     ast.LiteralKind.DATETIME: PropType(Scalar.DATETIME),
 }
 _F32_MAX = 3.4028234663852886e38
+EXACT_INTEGERS = {Scalar.F32: 2**24, Scalar.F64: 2**53}
+"""Up to here, and down to its negative, a float type holds every integer."""
 _NUMBER_KINDS = frozenset({ast.LiteralKind.INT, ast.LiteralKind.FLOAT})
 
 
@@ -137,7 +140,9 @@ def as_vector(literal: ast.Literal, dim: int | None) -> typed.Literal:
     if dim is not None and len(literal.value) != dim:
         raise ValueError(f"expected {dim} values for Vector({dim}), got {len(literal.value)}")
     values = tuple(
-        float(item.value) for item in literal.value if isinstance(item.value, int | float)
+        as_float(item.value, Scalar.F32)
+        for item in literal.value
+        if isinstance(item.value, int | float)
     )
     return typed.Literal(values, PropType(Scalar.VECTOR, dim=len(values)))
 
@@ -161,7 +166,7 @@ def conform(literal: typed.Literal, kind: PropType) -> typed.Literal:
         return typed.Literal(_integer(value, kind.scalar), kind.required())
     if kind.scalar in FLOATS:
         assert isinstance(value, int | float)
-        return typed.Literal(finite(float(value), kind.scalar), kind.required())
+        return typed.Literal(as_float(value, kind.scalar), kind.required())
     return typed.Literal(value, kind.required())
 
 
@@ -176,10 +181,29 @@ def _integer(value: typed.LiteralValue, scalar: Scalar) -> int:
     return whole
 
 
-def finite(value: float, scalar: Scalar) -> float:
-    """Return a number that the float type can hold."""
-    if not math.isfinite(value):
-        raise ValueError(f"{value} is not a finite number")
-    if scalar is Scalar.F32 and abs(value) > _F32_MAX:
-        raise ValueError(f"value {value} exceeds F32")
-    return value
+def as_float(value: float, scalar: Scalar) -> float:
+    """Return a number as a float type holds it, before F32 drops digits.
+
+    A fraction is rounded, as everywhere; an integer counts things or names them, so one that would
+    become another integer is refused.
+
+    >>> as_float(2**53, Scalar.F64)
+    9007199254740992.0
+    """
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ValueError(f"the integer is too large for {scalar}") from None
+    if not math.isfinite(number):
+        raise ValueError(f"{number} is not a finite number")
+    if scalar is Scalar.F32 and abs(number) > _F32_MAX:
+        raise ValueError(f"value {number} exceeds F32")
+    if isinstance(value, int) and abs(value) > EXACT_INTEGERS[scalar]:
+        stored = struct.unpack("f", struct.pack("f", number))[0] if scalar is Scalar.F32 else number
+        nearest = int(stored)
+        if nearest != value:
+            raise ValueError(
+                f"the integer {value} would become {nearest} as {scalar}; "
+                f"give that one, or {value}.0 if rounding is meant, or use I64"
+            )
+    return number

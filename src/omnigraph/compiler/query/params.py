@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from omnigraph.compiler.diagnostics import did_you_mean
-from omnigraph.compiler.query.literals import finite, parse_date, parse_datetime
+from omnigraph.compiler.query.literals import as_float, parse_date, parse_datetime
 from omnigraph.compiler.query.typed import NOW_PARAM, Param, RowCount
 from omnigraph.compiler.types import FLOATS, INTEGER_BOUNDS, INTEGERS, PropType, Scalar
 from omnigraph.errors import BadRequestError
@@ -146,7 +146,7 @@ def _coerce(value: object, kind: PropType, mode: ParamMode) -> ParamValue:
     if scalar in FLOATS:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise _wrong("number", value)
-        return _as_float(value, scalar)
+        return as_float(value, scalar)
     if scalar is Scalar.BOOL:
         if not isinstance(value, bool):
             raise _wrong("boolean", value)
@@ -204,15 +204,8 @@ def _vector(value: object, kind: PropType) -> tuple[float, ...]:
     for item in items:
         if isinstance(item, bool) or not isinstance(item, int | float):
             raise _wrong("number", item)
-        numbers.append(_as_float(item, Scalar.F32))
+        numbers.append(as_float(item, Scalar.F32))
     return tuple(numbers)
-
-
-def _as_float(value: float, scalar: Scalar) -> float:
-    try:
-        return finite(float(value), scalar)
-    except OverflowError:
-        raise ValueError(f"the integer is too large for {scalar}") from None
 
 
 def _array(value: object, wanted: str) -> Sequence[object]:
@@ -245,7 +238,7 @@ def _infer(value: object, mode: ParamMode) -> ParamValue:
         case int():
             return _integer(value, Scalar.I64, mode)
         case float():
-            return finite(value, Scalar.F64)
+            return as_float(value, Scalar.F64)
         case list() | tuple():
             if any(isinstance(item, list | tuple) for item in value):
                 raise ValueError("nested arrays are not supported")

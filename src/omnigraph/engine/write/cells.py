@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import base64
 import binascii
-import math
-import struct
 from typing import Any
 
 import pyarrow as pa
 
 from omnigraph.compiler.catalog.arrow import arrow_type
+from omnigraph.compiler.query.literals import as_float
 from omnigraph.compiler.types import INTEGER_BOUNDS, PropType, Scalar
 
 _BASE64 = "base64:"
-_F32_MAX = struct.unpack("f", b"\xff\xff\x7f\x7f")[0]
 
 
 class CellError(ValueError):
@@ -24,14 +22,13 @@ class CellError(ValueError):
 def fit(value: Any, kind: PropType) -> Any:  # noqa: ANN401 - any value of a query or file
     """Return the value as the property stores it.
 
-    Dates are days, datetimes milliseconds since the epoch, as compiled queries hold them.
+    Dates are days, datetimes milliseconds since the epoch, as compiled queries hold them. Null and
+    enum values pass: the validator reports those the same for every input.
 
     Raises:
         CellError: it does not fit.
     """
     if value is None:
-        if not kind.nullable:
-            raise CellError("null in a required property")
         return None
     if kind.is_list:
         if not isinstance(value, list | tuple):
@@ -45,7 +42,9 @@ def _scalar(value: Any, kind: PropType) -> Any:  # noqa: ANN401 - as above
         case Scalar.VECTOR:
             return _vector(value, kind)
         case Scalar.STRING:
-            return _string(value, kind)
+            if not isinstance(value, str):
+                raise CellError(f"expected a String, got {_name(value)}")
+            return value
         case Scalar.BOOL:
             if not isinstance(value, bool):
                 raise CellError(f"expected a Bool, got {_name(value)}")
@@ -62,14 +61,6 @@ def _scalar(value: Any, kind: PropType) -> Any:  # noqa: ANN401 - as above
             return _integer(value, kind.scalar)
 
 
-def _string(value: Any, kind: PropType) -> str:  # noqa: ANN401 - as above
-    if not isinstance(value, str):
-        raise CellError(f"expected a String, got {_name(value)}")
-    if kind.enum_values is not None and value not in kind.enum_values:
-        raise CellError(f"invalid enum value '{value}' (expected: {', '.join(kind.enum_values)})")
-    return value
-
-
 def _integer(value: Any, scalar: Scalar) -> int:  # noqa: ANN401 - as above
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -84,12 +75,10 @@ def _integer(value: Any, scalar: Scalar) -> int:  # noqa: ANN401 - as above
 def _float(value: Any, scalar: Scalar) -> float:  # noqa: ANN401 - as above
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise CellError(f"expected an {scalar}, got {_name(value)}")
-    number = float(value)
-    if not math.isfinite(number):
-        raise CellError(f"{number} is not a finite number")
-    if scalar is Scalar.F32 and abs(number) > _F32_MAX:
-        raise CellError(f"{number} is out of range for F32")
-    return number
+    try:
+        return as_float(value, scalar)
+    except ValueError as error:
+        raise CellError(str(error)) from None
 
 
 def _vector(value: Any, kind: PropType) -> list[float]:  # noqa: ANN401 - as above

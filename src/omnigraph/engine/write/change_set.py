@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.image.arrays import Ints, one_array
+from omnigraph.engine.write.blame import EVERY_COLUMN, Ledger
+from omnigraph.engine.write.violations import Broken, Cause
 
 ID = "id"
 
@@ -31,8 +33,6 @@ class TableChange:
     """Whether a row whose id is taken breaks a rule, instead of replacing that row."""
     replaces: bool = False
     """Whether the rows take the place of all committed ones."""
-    statements: Ints | None = None
-    """Which statement of a mutation made each of the rows, from 1; a load knows lines instead."""
 
     @property
     def is_empty(self) -> bool:
@@ -48,8 +48,8 @@ class ChangeSet:
     tables: Mapping[str, TableChange] = field(default_factory=dict)
     cascaded_at: str | None = None
     """The commit at which every edge of the deleted nodes was found and deleted with them."""
-    only_statement: bool = False
-    """Whether one statement of a mutation did all of it."""
+    ledger: Ledger = field(default_factory=Ledger)
+    """Which statement of a mutation did what."""
 
     @property
     def is_empty(self) -> bool:
@@ -66,12 +66,17 @@ class ChangeSet:
         change = self.tables.get(key)
         return change is not None and change.replaces
 
-    def place_of(self, key: str, row: int) -> str | None:
-        """Return what made a row of a table; -1 stands for none of them."""
-        change = self.tables.get(key)
-        if row >= 0 and change is not None and change.statements is not None:
-            return statement_place(int(change.statements[row]))
-        return statement_place(1) if self.only_statement else None
+    def place_of(self, broken: Broken, number: int) -> str | None:
+        """Return the statement that broke a rule, in words; None where none is known."""
+        if broken.cause is not None:
+            cause = broken.cause(number)
+        else:
+            rows = self.upserts(broken.table_key)
+            assert rows is not None
+            row = rows[ID].slice(int(broken.rows[number]), 1)
+            cause = Cause(broken.table_key, one_array(row), broken.columns)
+        statement = self.ledger.statement_of(cause)
+        return None if statement is None else statement_place(statement)
 
     def removed(self, key: str) -> pa.Array:
         """Return the ids that are gone from a table's committed rows: deleted or replaced."""
@@ -89,10 +94,11 @@ class Draft:
     """
 
     def __init__(self) -> None:
-        self._parts: dict[str, list[tuple[pa.Table, Ints]]] = {}
+        self._parts: dict[str, list[pa.Table]] = {}
         self._deleted: dict[str, pa.Array] = {}
         self._updates: set[str] = set()
         self._keyed: set[str] = set()
+        self._ledger = Ledger()
         self.statement = 0
         """The statement that is being carried out, from 1."""
 
@@ -101,16 +107,21 @@ class Draft:
         """The statement that is being carried out, in words."""
         return statement_place(self.statement)
 
-    def put(self, key: str, rows: pa.Table, *, updates: bool, generated_ids: bool) -> None:
+    def insert(self, key: str, rows: pa.Table, *, generated_ids: bool) -> None:
         """Add whole rows; a row with a known id replaces it, the last one wins."""
-        if not len(rows):
-            return
-        made_by = np.full(len(rows), self.statement)
-        self._parts.setdefault(key, []).append((fillable(rows), made_by))
-        if updates:
-            self._updates.add(key)
-        if updates or not generated_ids:
+        self._put(key, rows, EVERY_COLUMN)
+        if not generated_ids:
             self._keyed.add(key)
+
+    def update(self, key: str, rows: pa.Table, columns: Collection[str]) -> None:
+        """Add whole rows of which some columns have new values."""
+        self._put(key, rows, frozenset(columns))
+        self._updates.add(key)
+        self._keyed.add(key)
+
+    def _put(self, key: str, rows: pa.Table, columns: frozenset[str]) -> None:
+        self._parts.setdefault(key, []).append(fillable(rows))
+        self._ledger.put(key, self.statement, one_array(rows[ID]), columns)
 
     def delete(self, key: str, ids: pa.Array) -> int:
         """Mark committed rows as deleted; return how many were not marked before."""
@@ -120,43 +131,37 @@ class Draft:
             self._deleted[key] = pa.concat_arrays([known, ids])
         elif len(ids):
             self._deleted[key] = ids
+        self._ledger.delete(key, self.statement, ids)
         return len(ids)
 
     def rows(self, key: str) -> pa.Table | None:
-        """Return the rows put so far."""
-        return self._merged(key)[0]
+        """Return the rows put so far, each id once."""
+        parts = self._parts.get(key)
+        if parts is None:
+            return None
+        if len(parts) > 1:
+            rows = pa.concat_tables(parts).combine_chunks()
+            if key in self._keyed:
+                rows = rows.take(pa.array(_last_of_each(one_array(rows[ID]))))
+            parts[:] = [rows]
+        return parts[0]
 
     def deleted(self, key: str) -> pa.Array | None:
         """Return the ids deleted so far."""
         return self._deleted.get(key)
 
-    def _merged(self, key: str) -> tuple[pa.Table | None, Ints | None]:
-        """Return the rows put so far, each id once, and the statements that made them."""
-        parts = self._parts.get(key)
-        if parts is None:
-            return None, None
-        if len(parts) > 1:
-            rows = pa.concat_tables([part for part, _ in parts]).combine_chunks()
-            made_by = np.concatenate([numbers for _, numbers in parts])
-            if key in self._keyed:
-                last = _last_of_each(one_array(rows[ID]))
-                rows, made_by = rows.take(pa.array(last)), made_by[last]
-            parts[:] = [(rows, made_by)]
-        return parts[0]
-
     def change_set(self, cascaded_at: str) -> ChangeSet:
         """Return everything collected; edges were looked up at the given commit."""
         tables: dict[str, TableChange] = {}
         for key in sorted({*self._parts, *self._deleted}):
-            rows, made_by = self._merged(key)
+            rows = self.rows(key)
             tables[key] = TableChange(
                 rows,
                 self._deleted.get(key),
                 key in self._updates,
                 rows is not None and key not in self._keyed,
-                statements=made_by,
             )
-        return ChangeSet(tables, cascaded_at, only_statement=self.statement == 1)
+        return ChangeSet(tables, cascaded_at, self._ledger)
 
 
 def _last_of_each(ids: pa.Array) -> Ints:

@@ -16,6 +16,9 @@ from omnigraph.engine.image.columns import dense_ranks
 KEYS_AT_ONCE = 8_192
 """How many keys one question asks storage for."""
 
+KEYS_WORTH_ASKING = 4 * KEYS_AT_ONCE
+"""Beyond this many keys one pass over the columns beats asking for them."""
+
 
 def are_distinct(values: pa.ChunkedArray) -> bool:
     """Whether no two values are equal; false also where only a closer look can tell."""
@@ -40,6 +43,11 @@ def joined(parts: list[pa.Array]) -> pa.Array:
     """Return text in one piece; a bulk load brings more than 32-bit offsets can count."""
     large = any(pa.types.is_large_string(part.type) for part in parts)
     return pa.concat_arrays([part.cast(pa.large_string()) if large else part for part in parts])
+
+
+def minus(values: pa.Array, others: pa.Array) -> pa.Array:
+    """Return the values that are not among the others."""
+    return values.filter(pc.invert(pc.is_in(values, value_set=others)))
 
 
 def all_valid(rows: pa.Table, columns: tuple[str, ...]) -> pa.ChunkedArray:

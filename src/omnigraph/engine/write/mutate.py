@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 import pyarrow as pa
@@ -99,32 +98,45 @@ class _Run:
         for kind in kinds:
             rows = changes.upserts(kind.table_key)
             for broken in () if rows is None else broken_values(kind, rows, filled=False):
-                self.violations.report(broken, partial(changes.place_of, kind.table_key))
+                self.violations.report(broken, changes.place_of)
         self.violations.raise_if_any()
 
     def insert_node(self, statement: InsertNode) -> None:
         """Put one node; a keyed one replaces the node with its key."""
         kind = self._catalog.nodes[statement.type_name]
-        values = self._fitted(kind, statement.assignments)
-        if values is None:
+        values, misfits = self._fitted(kind, statement.assignments)
+        key = self._key(kind, values)
+        if misfits or (kind.key and key is None):
+            self.violations.extend(replace(one, row_id=key) for one in misfits)
             return
-        if kind.key:
-            row_id = key_id([(values[name], kind.properties[name].type) for name in kind.key])
-        else:
-            row_id = self._new_id()
-        row = {**dict.fromkeys(kind.properties), **values, ID: row_id}
+        row = {
+            **dict.fromkeys(kind.properties),
+            **values,
+            ID: self._new_id() if key is None else key,
+        }
         self._put(kind, row, generated_ids=not kind.key)
         self.nodes += 1
+
+    def _key(self, kind: NodeType, values: Mapping[str, Any]) -> str | None:
+        """Return the id a key gives, or None where there is none, it does not fit or is null."""
+        for name in kind.key:
+            if name in values and values[name] is None:
+                text = f"{kind.name}.{name}: null in a required property"
+                self._refuse(kind.name, name, Rule.REQUIRED, text)
+        if not kind.key or any(values.get(name) is None for name in kind.key):
+            return None
+        return key_id([(values[name], kind.properties[name].type) for name in kind.key])
 
     def insert_edge(self, statement: InsertEdge) -> None:
         """Put one edge under a fresh id."""
         kind = self._catalog.edges[statement.type_name]
-        values = self._fitted(kind, statement.assignments)
+        values, misfits = self._fitted(kind, statement.assignments)
+        self.violations.extend(misfits)
         ends = {"src": self._value(statement.src), "dst": self._value(statement.dst)}
         for end, value in ends.items():
             if value is None:
-                self._refuse(kind.name, end, None, Rule.REQUIRED, f"{end} of {kind.name} is null")
-        if values is None or None in ends.values():
+                self._refuse(kind.name, end, Rule.REQUIRED, f"{end} of {kind.name} is null")
+        if misfits or None in ends.values():
             return
         row = {**dict.fromkeys(kind.properties), **values, **ends, ID: self._new_id()}
         self._put(kind, row, generated_ids=True)
@@ -134,19 +146,16 @@ class _Run:
         """Set the assigned columns of every row the predicates mean."""
         kind = self._kind(statement.type_name, statement.is_edge)
         rows = self._finder.matching(kind.table_key, statement.where)
-        values = self._fitted(kind, statement.assignments)
-        if values is None or not len(rows):
+        values, misfits = self._fitted(kind, statement.assignments)
+        self.violations.extend(misfits)
+        if misfits or not len(rows):
             return
         for name, value in values.items():
             at = rows.schema.get_field_index(name)
             filled = pa.concat_arrays([column([value], kind.properties[name].type)] * len(rows))
             rows = rows.set_column(at, rows.schema.field(at), filled)
-        self.draft.put(
-            kind.table_key,
-            _without_stale_vectors(kind, rows, values),
-            updates=True,
-            generated_ids=False,
-        )
+        stale = _stale_vectors(kind, values)
+        self.draft.update(kind.table_key, _without(rows, stale), {*values, *stale})
         if statement.is_edge:
             self.edges += len(rows)
         else:
@@ -186,25 +195,23 @@ class _Run:
 
     def _fitted(
         self, kind: NodeType | EdgeType, assignments: Sequence[Assignment]
-    ) -> dict[str, Any] | None:
-        """Return the assigned values as the properties store them, or None after a report."""
+    ) -> tuple[dict[str, Any], list[Violation]]:
+        """Return the assigned values as the properties store them, and what does not fit."""
         fitted: dict[str, Any] = {}
-        sound = True
+        misfits: list[Violation] = []
         for assignment in assignments:
-            value = self._value(assignment.value)
+            prop, value = assignment.prop, self._value(assignment.value)
             try:
-                fitted[assignment.prop] = fit(value, assignment.type)
+                fitted[prop] = fit(value, assignment.type)
             except CellError as error:
-                sound = False
-                rule = Rule.REQUIRED if value is None else Rule.TYPE
-                text = f"{kind.name}.{assignment.prop}: {error}"
-                self._refuse(kind.name, assignment.prop, value, rule, text)
-        return fitted if sound else None
+                text, place = f"{kind.name}.{prop}: {error}", self.draft.place
+                misfits.append(
+                    Violation(Rule.TYPE, kind.name, text, prop, value=value, place=place)
+                )
+        return fitted, misfits
 
-    def _refuse(self, type_name: str, prop: str, value: object, rule: Rule, text: str) -> None:
-        self.violations.add(
-            Violation(rule, type_name, text, prop=prop, value=value, place=self.draft.place)
-        )
+    def _refuse(self, type_name: str, prop: str, rule: Rule, text: str) -> None:
+        self.violations.add(Violation(rule, type_name, text, prop, place=self.draft.place))
 
     def _value(self, expr: Literal | Param) -> Any:  # noqa: ANN401 - any literal value
         return expr.value if isinstance(expr, Literal) else self._params[expr.name]
@@ -219,18 +226,24 @@ class _Run:
             for name in schema.names
         ]
         rows = pa.Table.from_arrays(arrays, schema=schema)
-        self.draft.put(kind.table_key, rows, updates=False, generated_ids=generated_ids)
+        self.draft.insert(kind.table_key, rows, generated_ids=generated_ids)
 
 
-def _without_stale_vectors(
-    kind: NodeType | EdgeType, rows: pa.Table, assigned: Mapping[str, Any]
-) -> pa.Table:
-    """Return the rows without vectors whose source text was just changed; they are made again."""
+def _stale_vectors(kind: NodeType | EdgeType, assigned: Mapping[str, Any]) -> list[str]:
+    """Return the vectors whose source text is changed and which are not given: made again later."""
     if isinstance(kind, EdgeType):
-        return rows
-    for embed in kind.embeds.values():
-        if embed.source in assigned and embed.target not in assigned:
-            at = rows.schema.get_field_index(embed.target)
-            field = rows.schema.field(at)
-            rows = rows.set_column(at, field, pa.nulls(len(rows), field.type))
+        return []
+    return [
+        embed.target
+        for embed in kind.embeds.values()
+        if embed.source in assigned and embed.target not in assigned
+    ]
+
+
+def _without(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Return the rows with nulls in some columns."""
+    for name in columns:
+        at = rows.schema.get_field_index(name)
+        field = rows.schema.field(at)
+        rows = rows.set_column(at, field, pa.nulls(len(rows), field.type))
     return rows

@@ -7,7 +7,6 @@ key, never scanned without one. Null is exempt from value rules and from uniquen
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,25 +17,23 @@ from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.compiler.types import INTEGERS, Scalar
 from omnigraph.engine.image.arrays import Ints, one_array
 from omnigraph.engine.read.compare import mask_of
+from omnigraph.engine.write.cardinality import broken_cardinality
 from omnigraph.engine.write.change_set import ID, ChangeSet
 from omnigraph.engine.write.columns import (
-    KEYS_AT_ONCE,
+    KEYS_WORTH_ASKING,
     all_valid,
     are_distinct,
     chunks,
     in_words,
-    joined,
+    minus,
     tuple_codes,
     value_at,
 )
 from omnigraph.engine.write.values import broken_values
-from omnigraph.engine.write.violations import Broken, Rule, Violation, Violations
+from omnigraph.engine.write.violations import Broken, Cause, Rule, Violation, Violations
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.predicate import is_in
 from omnigraph.storage.tables.scan import IN_LIST_LIMIT
-
-# Beyond this many keys one pass over the columns beats asking for them.
-_KEYS_WORTH_ASKING = 4 * KEYS_AT_ONCE
 
 
 def validate(changes: ChangeSet, snapshot: Snapshot, catalog: Catalog) -> None:
@@ -47,7 +44,7 @@ def validate(changes: ChangeSet, snapshot: Snapshot, catalog: Catalog) -> None:
     """
     found = Violations()
     for broken in find_broken(changes, snapshot, catalog):
-        found.report(broken, partial(changes.place_of, broken.table_key))
+        found.report(broken, changes.place_of)
     found.raise_if_any()
 
 
@@ -83,7 +80,7 @@ def find_broken(
             yield from _already_there(edge, rows, changes, snapshot)
             yield from _endpoints(edge, rows, changes, snapshot)
             yield from _uniqueness(edge, rows, changes, snapshot)
-        yield from _cardinality(edge, changes, snapshot)
+        yield from broken_cardinality(edge, changes, snapshot)
         yield from _left_dangling(edge, changes, snapshot)
 
 
@@ -166,7 +163,7 @@ def _repeated(
         return _not_unique(kind.name, columns, rows, row, other)
 
     if len(again):
-        yield Broken(Rule.UNIQUE, kind.table_key, at[again], tell)
+        yield Broken(Rule.UNIQUE, kind.table_key, at[again], tell, columns)
 
 
 def _taken(
@@ -200,7 +197,7 @@ def _taken(
         return _not_unique(kind.name, columns, rows, row, other)
 
     if len(same):
-        yield Broken(Rule.UNIQUE, kind.table_key, at[same], tell)
+        yield Broken(Rule.UNIQUE, kind.table_key, at[same], tell, columns)
 
 
 def _candidates(
@@ -212,7 +209,7 @@ def _candidates(
     if probe is None:
         return reader.scan([ID, *columns])
     wanted = pc.unique(one_array(rows[probe]))
-    if len(wanted) > _KEYS_WORTH_ASKING:
+    if len(wanted) > KEYS_WORTH_ASKING:
         return reader.scan([ID, *columns])
     parts = [reader.scan([ID, *columns], is_in(probe, part)) for part in chunks(wanted)]
     return pa.concat_tables(parts)
@@ -262,7 +259,7 @@ def _broken_ends(
         row = int(at[number])
         return no_such_end(edge.name, end, node, rows[ID][row].as_py(), wanted[row].as_py())
 
-    return Broken(Rule.ENDPOINT, edge.table_key, at, tell)
+    return Broken(Rule.ENDPOINT, edge.table_key, at, tell, (end,))
 
 
 def no_such_end(edge: str, end: str, node: str, row_id: str, value: str) -> Violation:
@@ -275,104 +272,16 @@ def _missing(key: str, wanted: pa.Array, changes: ChangeSet, snapshot: Snapshot)
     """Return which of the wanted ids do not exist once the changes are made."""
     change = changes.tables.get(key)
     if change is not None and change.upserts is not None:
-        wanted = _minus(wanted, one_array(change.upserts[ID]))
+        wanted = minus(wanted, one_array(change.upserts[ID]))
     wanted = pc.unique(wanted)
     if not len(wanted) or not snapshot.table(key).row_count or changes.replaces(key):
         return wanted
     gone = wanted.slice(0, 0)
     if change is not None and change.deletes is not None:
         gone = wanted.filter(pc.is_in(wanted, value_set=change.deletes))
-        wanted = _minus(wanted, change.deletes)
+        wanted = minus(wanted, change.deletes)
     committed = one_array(snapshot.open(key).locate(wanted)[ID])
-    return pa.concat_arrays([gone, _minus(wanted, committed)])
-
-
-def _minus(values: pa.Array, others: pa.Array) -> pa.Array:
-    return values.filter(pc.invert(pc.is_in(values, value_set=others)))
-
-
-def _cardinality(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> Iterator[Broken]:
-    """Count the edges of every source whose edges change; a source without edges is fine."""
-    change = changes.tables.get(edge.table_key)
-    low, high = edge.cardinality.min, edge.cardinality.max
-    if change is None or change.is_empty or (low == 0 and high is None):
-        return
-    touched = _touched_sources(edge, changes, snapshot)
-    gone_nodes = changes.tables.get(f"node:{edge.from_type}")
-    if gone_nodes is not None and gone_nodes.deletes is not None:
-        touched = touched.filter(pc.invert(pc.is_in(touched, value_set=gone_nodes.deletes)))
-    if not len(touched):
-        return
-    found = _edges_of(edge, touched, changes, snapshot)
-    gone = pc.is_in(found[ID], value_set=changes.removed(edge.table_key))
-    sources = [one_array(found.filter(pc.invert(gone))["src"])]
-    if change.upserts is not None:
-        sources.append(one_array(change.upserts["src"]))
-    counts = _counts(joined(sources), one_array(found["src"]))
-    wrong = counts.filter(pc.is_in(counts["source"], value_set=touched))
-    wrong = wrong.filter(_outside(wrong["edges"], low, high)).sort_by("source")
-    if not len(wrong):
-        return
-    at = _first_edges(change.upserts, one_array(wrong["source"]))
-
-    def tell(number: int) -> Violation:
-        row = wrong.slice(number, 1).to_pylist()[0]
-        return wrong_count(edge, row["source"], row["edges"])
-
-    yield Broken(Rule.CARDINALITY, edge.table_key, at, tell)
-
-
-def _first_edges(rows: pa.Table | None, sources: pa.Array) -> Ints:
-    """Return the position of the first new edge of every source, -1 where there is none."""
-    if rows is None:
-        return np.full(len(sources), -1)
-    found = pc.index_in(sources, value_set=one_array(rows["src"]))
-    return np.asarray(pc.fill_null(found, -1)).astype(np.int64)
-
-
-def wrong_count(edge: EdgeType, source: str, number: int) -> Violation:
-    """Return what to say of a source with too many or too few edges."""
-    low, high = edge.cardinality.min, edge.cardinality.max
-    bound = f"max {high}" if high is not None and number > high else f"min {low}"
-    text = f"@card violation on edge {edge.name}: source '{source}' has {number} edges ({bound})"
-    return Violation(Rule.CARDINALITY, edge.name, text, "src", None, source)
-
-
-def _counts(sources: pa.Array, before: pa.Array) -> pa.Table:
-    """Return the number of edges per source, also of those that had some and have none left."""
-    counted = pc.value_counts(sources)
-    lost = _minus(pc.unique(before), counted.field("values"))
-    numbers = pa.concat_arrays([counted.field("counts"), pa.array([0] * len(lost), pa.int64())])
-    return pa.table({"source": joined([counted.field("values"), lost]), "edges": numbers})
-
-
-def _outside(numbers: pa.ChunkedArray, low: int, high: int | None) -> pa.ChunkedArray:
-    few = pc.less(numbers, low)
-    return few if high is None else pc.or_(few, pc.greater(numbers, high))
-
-
-def _edges_of(
-    edge: EdgeType, sources: pa.Array, changes: ChangeSet, snapshot: Snapshot
-) -> pa.Table:
-    """Return id and source of the committed edges of some nodes."""
-    reader = snapshot.open(edge.table_key)
-    if changes.replaces(edge.table_key):
-        return reader.scan([ID, "src"], limit=0)
-    if len(sources) > _KEYS_WORTH_ASKING:
-        rows = reader.scan([ID, "src"])
-        return rows.filter(pc.is_in(rows["src"], value_set=sources))
-    parts = [reader.scan([ID, "src"], is_in("src", part)) for part in chunks(sources)]
-    return pa.concat_tables(parts)
-
-
-def _touched_sources(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> pa.Array:
-    """Return the nodes that get or lose edges; a replaced edge may have led from another node."""
-    change = changes.tables[edge.table_key]
-    parts = [] if change.upserts is None else [one_array(change.upserts["src"])]
-    removed = change.deletes if change.inserts_new else changes.removed(edge.table_key)
-    if removed is not None and len(removed) and not change.replaces:
-        parts.append(one_array(snapshot.open(edge.table_key).by_ids(removed, ["src"])["src"]))
-    return pc.unique(joined(parts)) if parts else pa.array([], pa.string())
+    return pa.concat_arrays([gone, minus(wanted, committed)])
 
 
 def _left_dangling(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> Iterator[Broken]:
@@ -389,7 +298,7 @@ def _left_dangling(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> It
         for part in chunks(change.deletes):
             rows = reader.scan([ID, end], is_in(end, part))
             gone = pc.is_in(rows[ID], value_set=changes.removed(edge.table_key))
-            yield from _left(edge, end, rows.filter(pc.invert(gone)), "deleted")
+            yield from _left(edge, end, node, rows.filter(pc.invert(gone)), "deleted")
 
 
 def _left_by_replacement(
@@ -403,16 +312,20 @@ def _left_by_replacement(
     new = changes.upserts(f"node:{node}")
     known = pa.array([], pa.string()) if new is None else one_array(new[ID])
     lost = rows.filter(pc.invert(pc.is_in(one_array(rows[end]), value_set=known)))
-    yield from _left(edge, end, lost, "replaced away")
+    yield from _left(edge, end, node, lost, "replaced away")
 
 
-def _left(edge: EdgeType, end: str, rows: pa.Table, how: str) -> Iterator[Broken]:
+def _left(edge: EdgeType, end: str, node: str, rows: pa.Table, how: str) -> Iterator[Broken]:
     def tell(number: int) -> Violation:
         row = rows.slice(number, 1).to_pylist()[0]
         return left_alone(edge.name, end, row[ID], row[end], how)
 
+    def cause(number: int) -> Cause:
+        return Cause(f"node:{node}", one_array(rows[end].slice(number, 1)), (ID,))
+
     if len(rows):
-        yield Broken(Rule.ENDPOINT, edge.table_key, np.full(len(rows), -1), tell)
+        nobody = np.full(len(rows), -1)
+        yield Broken(Rule.ENDPOINT, edge.table_key, nobody, tell, cause=cause)
 
 
 def left_alone(edge: str, end: str, row_id: str, value: str, how: str) -> Violation:

@@ -126,7 +126,7 @@ def _check(kind: NodeType, check: Check, rows: pa.Table) -> Iterator[Broken]:
         return Violation(Rule.CHECK, kind.name, text, check.prop, row_id, value)
 
     if len(bad):
-        yield Broken(Rule.CHECK, kind.table_key, owners[bad], tell)
+        yield Broken(Rule.CHECK, kind.table_key, owners[bad], tell, (check.prop,))
 
 
 def _broken(
@@ -146,4 +146,4 @@ def _broken(
         return Violation(rule, kind.name, text, prop, rows[ID][row].as_py(), value)
 
     if len(at):
-        yield Broken(rule, kind.table_key, at, tell)
+        yield Broken(rule, kind.table_key, at, tell, (prop,))

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+import pyarrow as pa
+
 from omnigraph.engine.image.arrays import Ints
 from omnigraph.errors import IntegrityError
 
@@ -45,6 +47,17 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True)
+class Cause:
+    """Rows of one table that came or went, of which the `nth` by time broke a rule."""
+
+    table_key: str
+    ids: pa.Array
+    columns: tuple[str, ...]
+    """What the rule looks at."""
+    nth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Broken:
     """One rule that rows of one table break, before anybody asks to be told of each.
 
@@ -57,6 +70,10 @@ class Broken:
     """Which new row breaks it each time, by position; -1 where none of them is to blame."""
     tell: Callable[[int], Violation]
     """Gives the violation of `rows[i]` for `i`."""
+    columns: tuple[str, ...] = ()
+    """What the rule looks at."""
+    cause: Callable[[int], Cause] | None = None
+    """Gives what broke the rule where that is not `rows[i]` by itself."""
 
     def __iter__(self) -> Iterator[Violation]:
         return map(self.tell, range(len(self.rows)))
@@ -100,12 +117,11 @@ class Violations:
         for violation in violations:
             self.add(violation)
 
-    def report(self, broken: Broken, place_of: Callable[[int], str | None]) -> None:
-        """Put into words, with the places of their rows, what there is room for; count the rest."""
+    def report(self, broken: Broken, place_of: Callable[[Broken, int], str | None]) -> None:
+        """Put into words, with their places, what there is room for; count the rest."""
         shown = min(self.room, len(broken.rows))
         for number in range(shown):
-            place = place_of(int(broken.rows[number]))
-            self.add(replace(broken.tell(number), place=place))
+            self.add(replace(broken.tell(number), place=place_of(broken, number)))
         self.total += len(broken.rows) - shown
 
     def raise_if_any(self) -> None:
