@@ -1,8 +1,16 @@
 """Mutations through the public API beside raw Lance: `python -m bench write`.
 
-`durability="os"` for the ratios; tables of 1,000 and 100,000 rows (and 1,000,000 with
-BENCH_ROWS=1000000) after `ensure_indices`; then what writing to an old graph costs
-(BENCH_COMMITS=1000), and a lookup by the command, whole process.
+Per size, tables of 1,000 and 100,000 rows (and 1,000,000 with BENCH_ROWS=1000000; only one of
+another size with BENCH_SIZE=200) after `ensure_indices`:
+
+- `durability="os"` beside raw Lance, which does not wait for the disk either;
+- the same writes with `durability="full"` beside "os", and how many files and folders a commit
+  syncs: what it costs to have a commit on disk before it is acknowledged.
+
+Then the price of age: inserts into a graph of 10, 1,000 and, with BENCH_COMMITS=10000, 10,000
+commits beside a young graph and beside raw tables that got the same rows and the same upkeep. A
+line each says how much slower age made ours and theirs. Ageing stops after BENCH_MINUTES (20), and
+the row then says how old the graph got. At last a lookup by the command, whole process.
 """
 
 from __future__ import annotations
@@ -11,9 +19,10 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import lance
 import pyarrow as pa
@@ -46,28 +55,73 @@ _fresh: Iterator[int] = iter(range(1 << 60))
 
 def main() -> None:
     """Measure at every size up to BENCH_ROWS (100,000 unless said)."""
-    largest = int(os.environ.get("BENCH_ROWS", "100000"))  # noqa: TID251 - a bench setting
-    for rows in (1_000, 100_000, 1_000_000):
+    largest = setting("BENCH_ROWS", 100_000)
+    sizes = (1_000, 100_000, 1_000_000)
+    for rows in [setting("BENCH_SIZE", 0)] if setting("BENCH_SIZE", 0) else sizes:
         if rows <= largest:
             sys.stdout.write(f"-- {rows} rows\n")
             with tempfile.TemporaryDirectory() as place:
                 run(rows, Path(place))
+            with tempfile.TemporaryDirectory() as place:
+                durable(rows, Path(place))
     with tempfile.TemporaryDirectory() as place:
         history(Path(place))
+
+
+def setting(name: str, usual: int) -> int:
+    """Return a number from the environment."""
+    return int(os.environ.get(name, usual))  # noqa: TID251 - a bench setting
+
+
+def filled(
+    place: Path, people: pa.Table, knows: pa.Table, durability: Literal["os", "full"] = "os"
+) -> omnigraph.Graph:
+    """Return a graph with these rows and its indices."""
+    options = GraphOptions(storage=StorageOptions(durability=durability))
+    graph = omnigraph.init(str(place), SCHEMA, options=options)
+    session = graph.store.begin()
+    session.append("node:Person", people)
+    session.append("edge:Knows", knows)
+    session.commit()
+    graph.ensure_indices()
+    return graph
+
+
+def durable(rows: int, place: Path) -> None:
+    """Compare writes that wait for the disk with writes that leave it to the system."""
+    people, knows = tables(rows)
+    graphs = {
+        "full": filled(place / "full.omni", people, knows, "full"),
+        "os": filled(place / "os.omni", people, knows, "os"),
+    }
+    doomed = {name: iter(range(1, rows)) for name in graphs}
+    works: dict[str, Callable[[str], object]] = {
+        "insert": lambda name: graphs[name].mutate(INSERT, params={"k": f"n{next(_fresh)}"}),
+        "update": lambda name: graphs[name].mutate(UPDATE, params={"k": "p0"}),
+        "delete": lambda name: graphs[name].mutate(DELETE, params={"k": f"p{next(doomed[name])}"}),
+    }
+    for title, work in works.items():
+        compare(
+            f"{title}, on disk or not",
+            {name: lambda _, name=name, work=work: work(name) for name in graphs},
+            [None] * 10,
+        )
+        counters = graphs["full"].store.counters
+        graphs["full"].store.settle(60)
+        counters.reset()
+        work("full")
+        sys.stdout.write(f"{'':34} full syncs {len(counters.recent_syncs())} files and folders\n")
+    for graph in graphs.values():
+        graph.close()
 
 
 class Aged:
     """A graph and a raw table that got the same inserts, both with upkeep."""
 
     def __init__(self, place: Path) -> None:
-        options = GraphOptions(storage=StorageOptions(durability="os"))
-        self.graph = omnigraph.init(str(place / "g.omni"), SCHEMA, options=options)
+        place.mkdir()
         people, knows = tables(1_000)
-        session = self.graph.store.begin()
-        session.append("node:Person", people)
-        session.append("edge:Knows", knows)
-        session.commit()
-        self.graph.ensure_indices()
+        self.graph = filled(place / "g.omni", people, knows)
         self.raw = [raw_table(place / "p.lance", people), raw_table(place / "k.lance", knows)]
         self.raw.append(lance.write_dataset(people.slice(0, 1), str(place / "third.lance")))
         self.done = 0
@@ -88,9 +142,9 @@ class Aged:
                 table.optimize.optimize_indices()
                 table.cleanup_old_versions(retain_versions=64)
 
-    def age_to(self, commits: int) -> None:
-        """Write until there are so many commits, and let upkeep finish."""
-        while self.done < commits:
+    def age_to(self, commits: int, deadline: float) -> None:
+        """Write until there are so many commits or time is up, and let upkeep finish."""
+        while self.done < commits and time.monotonic() < deadline:
             self.insert()
             self.append()
         self.graph.store.settle(60)
@@ -98,16 +152,16 @@ class Aged:
 
 def history(place: Path) -> None:
     """Compare inserts into an old graph with those into a young one, and with raw tables alike."""
-    last = int(os.environ.get("BENCH_COMMITS", "1000"))  # noqa: TID251 - a bench setting
-    for folder in ("old", "young"):
-        (place / folder).mkdir()
-    old, young = Aged(place / "old"), Aged(place / "young")
-    young.age_to(10)
+    deadline = time.monotonic() + 60 * setting("BENCH_MINUTES", 20)
+    old = Aged(place / "old")
     for goal in (10, 1_000, 10_000):
-        if goal <= last:
-            old.age_to(goal)
-            compare(
-                f"insert after {goal} commits",
+        if goal <= setting("BENCH_COMMITS", 1_000):
+            old.age_to(goal, deadline)
+            young = Aged(place / f"young{goal}")  # measuring ages a graph too
+            young.age_to(10, deadline)
+            late = "" if old.done >= goal else ", time is up"
+            found = compare(
+                f"insert after {old.done} commits{late}",
                 {
                     "old": old.insert,
                     "young": young.insert,
@@ -116,7 +170,16 @@ def history(place: Path) -> None:
                 },
                 [None] * 15,
             )
+            ours, raw = found["old"] / found["young"], found["old raw"] / found["young raw"]
+            sys.stdout.write(
+                f"{'':34} age costs ours {ours:.2f} times, raw {raw:.2f} times, "
+                f"ours to raw {ours / raw:.2f}\n"
+            )
+            young.graph.close()
+            if late:
+                break
     command(old.graph.uri)
+    old.graph.close()
 
 
 def command(uri: str) -> None:
@@ -137,13 +200,7 @@ def command(uri: str) -> None:
 def run(rows: int, place: Path) -> None:
     """Compare single writes and one large one."""
     people, knows = tables(rows)
-    options = GraphOptions(storage=StorageOptions(durability="os"))
-    graph = omnigraph.init(str(place / "g.omni"), SCHEMA, options=options)
-    session = graph.store.begin()
-    session.append("node:Person", people)
-    session.append("edge:Knows", knows)
-    session.commit()
-    graph.ensure_indices()
+    graph = filled(place / "g.omni", people, knows)
     raw = [raw_table(place / "people.lance", people), raw_table(place / "knows.lance", knows)]
     raw.append(lance.write_dataset(people.slice(0, 1), str(place / "third.lance")))
 
