@@ -3,6 +3,8 @@
 import datetime as dt
 import gzip
 import io
+import os
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -372,6 +374,18 @@ def test_standard_input_is_a_dash(graph, monkeypatch):
     assert graph.load("-").nodes_loaded == {"Person": 1}
 
 
+def test_a_pipe_is_read_like_a_file(graph, tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(
+        target=lambda: path.write_bytes(gzip.compress(jsonl(node("Person", name="x")) + b"{}\n"))
+    )
+    writer.start()
+    with pytest.raises(ConstraintError, match=f"{path}:2: expected 'type' or 'edge'"):
+        graph.load(path, on_error="fail")
+    writer.join()
+
+
 def test_faults_name_their_file_and_line_in_each_of_several(graph, tmp_path):
     for name in ("one", "two"):
         (tmp_path / f"{name}.jsonl.gz").write_bytes(
@@ -388,6 +402,7 @@ def test_faults_name_their_file_and_line_in_each_of_several(graph, tmp_path):
     ("data", "kind"),
     [
         pytest.param("nowhere.jsonl", NotFoundError, id="missing"),
+        pytest.param("", InputError, id="empty"),
         pytest.param("nowhere*.jsonl", NotFoundError, id="glob"),
         pytest.param("gs://bucket/x.jsonl", InputError, id="gs"),
         pytest.param(17, InputError, id="number"),

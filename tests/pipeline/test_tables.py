@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from omnigraph.engine.write.violations import ConstraintError, Rule
+from omnigraph.pipeline.model import InputError
 from tests.pipeline.conftest import jsonl, node, rows
 
 PEOPLE = pa.table(
@@ -132,3 +133,39 @@ def test_given_and_missing_ids_may_be_mixed(graph):
     found = rows(graph, "node:Note")
     assert found["n1"]["text"] == "x"
     assert len(found) == 2
+
+
+def test_damaged_rows_of_a_csv_file_are_told_by_number_and_can_be_left_out(graph, tmp_path):
+    good = "".join(f"p{at},{at % 100}\n" for at in range(100_000))  # more than one block
+    text = f"name,age\na,1\nb\nc,2,3\nd,x\n\n{good}e,4\nf,5,6\n".encode()
+    path = tmp_path / "Person.csv"
+    path.write_bytes(text + b"\xff,7\ng,old\n")
+    with pytest.raises(ConstraintError) as caught:
+        graph.load(path)
+    assert [str(one).removeprefix(f"{path}: ") for one in caught.value.violations] == [
+        "row 2: 1 cells in a row of 2",
+        "row 3: 3 cells in a row of 2",
+        "row 4: Person.age: expected I32, got 'x'",
+        "row 100006: 3 cells in a row of 2",
+        "row 100007: Person.name: invalid UTF-8",
+        "row 100008: Person.age: expected I32, got 'old'",
+    ]
+    result = graph.load(path, on_error="skip")
+    assert (result.nodes_loaded, result.skipped) == ({"Person": 100_002}, 6)
+    assert {"a", "e", "p0"} <= set(rows(graph, "node:Person"))
+
+
+def test_rows_of_a_frame_that_was_filtered_or_has_a_named_index_are_loaded(graph):
+    frame = pd.DataFrame({"name": ["ada", "bob", "cyn"], "age": [1, 2, 3]})
+    graph.load({"Person": frame[frame["age"] > 1]})
+    assert {key: row["age"] for key, row in rows(graph, "node:Person").items()} == {
+        "bob": 2,
+        "cyn": 3,
+    }
+    graph.load({"Person": frame.set_index("name")})
+    assert set(rows(graph, "node:Person")) == {"ada", "bob", "cyn"}
+
+
+def test_a_frame_whose_column_mixes_types_is_refused(graph):
+    with pytest.raises(InputError, match=r"cannot load a DataFrame as a table: .*column name"):
+        graph.load({"Person": pd.DataFrame({"name": ["ada", 1]})})

@@ -46,6 +46,11 @@ class InputFile:
         with _s3_errors(self.name):
             return int(_s3_files(self.s3).get_file_info(self.path).size)
 
+    @property
+    def is_stream(self) -> bool:
+        """Whether it can be read only once and in order, as a named pipe."""
+        return self.s3 is None and Path(self.path).exists() and not Path(self.path).is_file()
+
     def open(self) -> pa.NativeFile:
         """Open it for reading at any offset."""
         if self.s3 is None:
@@ -81,8 +86,10 @@ def find_files(text: str, s3: S3Options) -> Iterator[InputFile]:
 
     Raises:
         NotFoundError: there are none.
-        InputError: a folder has no files a load can read.
+        InputError: a folder has no files a load can read, or nothing is named.
     """
+    if not text:  # as a path it would be the folder one happens to be in
+        raise InputError("the name of a file is empty", hint="name a file, a folder or a glob")
     if text.startswith(S3):
         yield from _find_objects(text.removeprefix(S3), s3)
         return

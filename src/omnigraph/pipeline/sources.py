@@ -7,6 +7,7 @@ about its input by name and can run anywhere, and again.
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +39,7 @@ _TABLE_FORMATS: Mapping[str, TableFormat] = {
     ".csv": "csv",
 }
 _MAGIC: Mapping[bytes, Compression] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _STDIN = "-"
 _EXACT_PARQUET = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -124,8 +126,17 @@ class _Finder:
     def _file(self, file: InputFile) -> Source:
         table_format = _TABLE_FORMATS.get(file.parts.suffix.lower())
         if table_format is None:
-            return _lines(file.name, file)
+            return _lines(file.name, self._seekable(file))
         return self._table(file.parts.stem, file.name, file, table_format)
+
+    def _seekable(self, file: InputFile) -> InputFile:
+        """Return a file that tasks can read in pieces, and again."""
+        if not file.is_stream:
+            return file
+        copy = self._copy_path()
+        with Path(file.path).open("rb") as stream, copy.open("wb") as target:
+            shutil.copyfileobj(stream, target, 1 << 20)
+        return InputFile(str(copy))
 
     def _typed(self, word: str, given: object) -> Iterator[Source]:
         if isinstance(given, list | tuple):
@@ -163,7 +174,8 @@ class _Finder:
                 f"{name}: the schema has no type '{word}'",
                 hint=f'name the type: {{"Type": "{name}"}}; known types: {known}',
             )
-        return TableSource(name, file, table_format, kind.table_key, file.size)
+        whole = self._seekable(file)
+        return TableSource(name, whole, table_format, kind.table_key, whole.size)
 
     def _stream(self, name: str, stream: Any) -> Source:  # noqa: ANN401 - anything with `read`
         path = self._copy_path()
@@ -222,7 +234,15 @@ def _arrow(frame: Frame) -> pa.Table:
         case pa.RecordBatch():
             return pa.Table.from_batches([frame])
         case _ if hasattr(frame, "__arrow_c_stream__"):
-            return pa.table(frame)
+            try:
+                found = pa.table(frame)
+            except pa.ArrowException as error:
+                raise InputError(
+                    f"cannot load a {type(frame).__name__} as a table: {error}"
+                ) from error
+            # What pandas calls rows without having been told is not data.
+            unnamed = [name for name in found.column_names if _PANDAS_INDEX.fullmatch(name)]
+            return found.drop_columns(unnamed) if unnamed else found
         case _:
             raise InputError(
                 f"cannot load a {type(frame).__name__} as a table",

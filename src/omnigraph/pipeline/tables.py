@@ -14,7 +14,6 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
 from omnigraph.compiler.catalog.arrow import arrow_type
@@ -24,6 +23,7 @@ from omnigraph.engine.image.arrays import Mask
 from omnigraph.engine.write.cells import CellError, column
 from omnigraph.engine.write.violations import Rule, Violation
 from omnigraph.pipeline.columns import DAY_MS, OddColumnError, from_json, json_type, may_be_rounded
+from omnigraph.pipeline.csv_files import Ragged, csv_batches, decoded
 from omnigraph.pipeline.faults import Faults
 from omnigraph.pipeline.files import InputFile
 from omnigraph.pipeline.model import InputError, UnreadableError
@@ -47,17 +47,20 @@ def read_table(
         InputError: a column is unknown or missing.
         UnreadableError: the file is damaged.
     """
-    start = 0
+    start, ragged = 0, Ragged(kind.name, faults)
     try:
-        for batch in _batches(path, table_format, kind):
+        for batch in _batches(path, table_format, kind, ragged):
             _check_columns(batch.schema.names, name, kind)
-            yield _rows(batch, kind, table_format == "csv", start, faults)
+            at = ragged.numbers(start, len(batch))
+            yield _rows(batch, kind, table_format == "csv", at, faults)
             start += len(batch)
     except (OSError, pa.ArrowInvalid) as error:
         raise UnreadableError(f"{name} cannot be read: {error}") from error
 
 
-def _batches(path: InputFile, table_format: TableFormat, kind: Kind) -> Iterator[pa.RecordBatch]:
+def _batches(
+    path: InputFile, table_format: TableFormat, kind: Kind, ragged: Ragged
+) -> Iterator[pa.RecordBatch]:
     match table_format:
         case "parquet":
             with path.open() as opened, pq.ParquetFile(opened) as file:
@@ -68,23 +71,8 @@ def _batches(path: InputFile, table_format: TableFormat, kind: Kind) -> Iterator
                 for at in range(reader.num_record_batches):
                     yield reader.get_batch(at)
         case "csv":
-            yield from _csv_batches(path, kind)
-
-
-def _csv_batches(path: InputFile, kind: Kind) -> Iterator[pa.RecordBatch]:
-    names = [ID, *_ENDS, *_ENDS.values(), *kind.properties]
-    options = pcsv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()),
-        null_values=[""],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
-    parse = pcsv.ParseOptions(newlines_in_values=True)
-    with (
-        path.open() as opened,
-        pcsv.open_csv(opened, parse_options=parse, convert_options=options) as reader,
-    ):
-        yield from reader
+            names = [ID, *_ENDS, *_ENDS.values(), *kind.properties]
+            yield from csv_batches(path, names, ragged)
 
 
 def _check_columns(names: list[str], source: str, kind: Kind) -> None:
@@ -104,8 +92,7 @@ def _check_columns(names: list[str], source: str, kind: Kind) -> None:
             raise InputError(f"{source}: an edge table needs one column '{word}' (or '{own}')")
 
 
-def _rows(batch: pa.RecordBatch, kind: Kind, is_csv: bool, start: int, faults: Faults) -> Rows:
-    at = np.arange(start + 1, start + len(batch) + 1, dtype=np.int64)
+def _rows(batch: pa.RecordBatch, kind: Kind, is_csv: bool, at: Ints, faults: Faults) -> Rows:
     bad = np.zeros(len(batch), dtype=bool)
     columns: dict[str, pa.Array] = {}
     for name, prop in kind.properties.items():
@@ -152,6 +139,8 @@ def _fitted(
     faults: Faults,
 ) -> pa.Array:
     """Return a column as the property stores it, marking rows whose value does not fit."""
+    if is_csv:
+        values = decoded(values, owner.name, name, at, bad, faults)
     try:
         return from_text(values, kind) if is_csv else from_arrow(values, kind)
     except (OddColumnError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
