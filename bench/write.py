@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -103,7 +104,7 @@ def durable(rows: int, place: Path) -> None:
     for title, work in works.items():
         compare(
             f"{title}, on disk or not",
-            {name: lambda _, name=name, work=work: work(name) for name in graphs},
+            {name: partial(on, work, name) for name in graphs},
             [None] * 10,
         )
         counters = graphs["full"].store.counters
@@ -113,6 +114,11 @@ def durable(rows: int, place: Path) -> None:
         sys.stdout.write(f"{'':34} full syncs {len(counters.recent_syncs())} files and folders\n")
     for graph in graphs.values():
         graph.close()
+
+
+def on(work: Callable[[str], object], name: str, _: Any) -> None:
+    """Do something on one of several graphs."""
+    work(name)
 
 
 class Aged:

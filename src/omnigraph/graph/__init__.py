@@ -1,8 +1,9 @@
 """`Graph`: what a Python program holds. Porcelain and wiring over the engine and the pipeline.
 
-`texts` (how schemas and queries are passed), `options`, `contract` (the accepted schema on disk),
-`reader` (plans, images and limits of reads), `history` (branches, commits, the past), `opened`
-(what all parts stand on), `bulk` (jobs over many rows), `graph` (queries and mutations).
+`texts` (how schemas and queries are passed), `requests` (what a write brings along), `options`,
+`contract` (the accepted schema on disk), `reader` (plans, images and limits of reads), `history`
+(branches, commits, the past), `opened` (what all parts stand on), `bulk` (jobs over many rows),
+`graph` (queries and mutations).
 """
 
 from omnigraph.graph.graph import Graph, connect, init

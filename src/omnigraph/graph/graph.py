@@ -5,12 +5,9 @@ Reads are thread-safe: a query takes one snapshot and never looks at the head ag
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
-
-import orjson
 
 from omnigraph.base.ids import ULIDS
 from omnigraph.compiler.catalog.build import load_schema
@@ -18,8 +15,6 @@ from omnigraph.compiler.catalog.migration import SchemaMigrationPlan, plan_schem
 from omnigraph.compiler.compile import CompiledQuery, compile_query
 from omnigraph.compiler.ir.explain import explain_query
 from omnigraph.compiler.ir.ops import MutationIr, ReadIr
-from omnigraph.compiler.query.typed import NOW_PARAM
-from omnigraph.compiler.source import Source
 from omnigraph.engine.read.blob_bytes import blob_bytes
 from omnigraph.engine.read.context import Limits
 from omnigraph.engine.read.trace import Trace
@@ -32,6 +27,7 @@ from omnigraph.graph.contract import accepted_ir, contract_files, table_specs
 from omnigraph.graph.history import GraphAt
 from omnigraph.graph.options import GraphOptions
 from omnigraph.graph.reader import Profile
+from omnigraph.graph.requests import check_words, request_hash
 from omnigraph.graph.texts import Text, read_text
 from omnigraph.pipeline.model import (
     LoadResult,
@@ -183,6 +179,7 @@ class Graph(BulkJobs):
             ConflictError: someone else changed what this write relied on.
         """
         text = read_text(source)
+        check_words(branch=branch, actor=actor, if_head=if_head, idempotency_key=idempotency_key)
         session = self.store.begin(branch, actor)
         catalog = self._catalog(session.base)
         compiled = compile_query(catalog, text, name)
@@ -190,9 +187,7 @@ class Graph(BulkJobs):
         bound = compiled.bind(params, now_ms=self._options.clock.now_us() // 1_000)
         terms = Terms(if_head)
         if idempotency_key is not None:
-            if not idempotency_key.strip():  # an unset variable would make all requests one
-                raise BadRequestError("the idempotency key is empty", hint="use a fresh one")
-            request = _request_hash(text, compiled.name, bound.params, params)
+            request = request_hash(text, compiled.name, bound.params, params, actor)
             terms = Terms(if_head, idempotency_key, request)
             if (done := session.done_before(idempotency_key, request)) is not None:
                 return _replayed(done)
@@ -321,19 +316,6 @@ def init(uri: str, schema: Text, *, options: GraphOptions | None = None) -> Grap
     loaded = load_schema(source)
     tables, files = table_specs(loaded.catalog), contract_files(source.text, loaded)
     return Graph(init_store(uri, tables, files, chosen.storage, chosen.clock), chosen)
-
-
-def _request_hash(
-    text: Source, name: str, bound: Mapping[str, Any], given: Mapping[str, Any] | None
-) -> str:
-    """Return a fingerprint of a request: the same key must not stand for another one.
-
-    Of bound values, so that every way to write one counts as the same; the moment of the request
-    belongs to it only if the caller chose it.
-    """
-    values = {param: value for param, value in bound.items() if param != NOW_PARAM}
-    request = [text.text, name, values, (given or {}).get(NOW_PARAM)]
-    return hashlib.sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def _replayed(commit: Commit) -> MutationResult:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from omnigraph.compiler.source import Source
 from omnigraph.compiler.syntax import decode
-from omnigraph.errors import NotFoundError
+from omnigraph.errors import BadRequestError, NotFoundError
 
 Text = str | Path | Source
 """A text as such, the path of its file, or a text with a name for messages."""
@@ -18,6 +18,8 @@ def read_text(given: Text) -> Source:
         return given
     if isinstance(given, str) and not given.rstrip().endswith((".gq", ".pg")):
         return Source(given)
+    if not isinstance(given, str | Path):
+        raise BadRequestError(f"expected a text or the path of a file, got {type(given).__name__}")
     path = Path(given)
     try:
         return decode(path.read_bytes(), str(path))

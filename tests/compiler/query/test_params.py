@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import math
 
 import pytest
@@ -27,6 +28,8 @@ from omnigraph.compiler.types import INTEGER_BOUNDS, PropType, Scalar
 from omnigraph.errors import BadRequestError
 
 NOW = 1_700_000_000_123
+WITHOUT_ZONE = dt.datetime(1970, 1, 1, 0, 0, 1)  # noqa: DTZ001 - callers have such, too
+TWO_HOURS_EAST = dt.timezone(dt.timedelta(hours=2))
 
 
 def declared(text: str) -> PropType:
@@ -62,6 +65,13 @@ def bind(kind: str, value: object, mode: ParamMode = ParamMode.STANDARD):
         ("DateTime", "1970-01-01", 0),
         ("DateTime", "1969-12-31T23:59:59.9995", -1),
         ("Blob", "base64:AAAA", "base64:AAAA"),
+        ("Blob", b"\x00\x00\x00", "base64:AAAA"),
+        ("Date", dt.date(1970, 1, 11), 10),
+        ("DateTime", WITHOUT_ZONE, 1000),
+        ("DateTime", dt.datetime(1970, 1, 1, 2, tzinfo=TWO_HOURS_EAST), 0),
+        ("DateTime", dt.datetime(1969, 12, 31, 23, 59, 59, 999_500, tzinfo=dt.UTC), -1),
+        ("[Date]", [dt.date(1970, 1, 2), "1970-01-03"], (1, 2)),
+        ("F64", 2**60, 2.0**60),
         ("Vector(2)", [1, 2.5], (1.0, 2.5)),
         ("[I32]", [1, "2"], (1, 2)),
         ("[Date]?", ["1970-01-02"], (1,)),
@@ -91,7 +101,24 @@ def test_a_fitting_value_is_coerced(kind, value, bound):
         ("I32", "9" * 5000, "value of 5000 digits exceeds every integer type"),
         ("I64", 2**63, f"value {2**63} exceeds I64"),
         ("U32", -1, "value -1 exceeds U32"),
-        ("U64", 2**63, f"value {2**63} exceeds U64"),
+        ("U64", 2**63, f"value {2**63} is beyond 2^63-1, where parameters stop"),
+        ("U64", 2**64, f"value {2**64} exceeds U64"),
+        ("String", "a\ud800", "not Unicode text: lone surrogate at 1"),
+        ("[String]", ["\udfff"], "not Unicode text: lone surrogate at 0"),
+        ("String", b"a", "expected string, got bytes"),
+        (
+            "F64",
+            2**53 + 1,
+            "the integer 9007199254740993 would become 9007199254740992 as F64; give that one, "
+            "or 9007199254740993.0 if rounding is meant, or use I64",
+        ),
+        ("Date", WITHOUT_ZONE, "expected string, got datetime"),
+        ("DateTime", dt.date(2026, 1, 1), "expected string, got date"),
+        (
+            "DateTime",
+            dt.datetime(1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=14))),
+            "0001-01-01T00:00:00+14:00 is outside the years 1 to 9999 in UTC",
+        ),
         ("F64", "1.5", "expected number, got string"),
         ("F64", math.nan, "nan is not a finite number"),
         ("F64", math.inf, "inf is not a finite number"),

@@ -468,6 +468,34 @@ class Lengths:
         pytest.param(
             'update Doc set { note: "n" } where slug = "a"', [], {"a": 1}, id="another property"
         ),
+        pytest.param(
+            'update Doc set { text: "bb" } where slug = "a" '
+            'update Doc set { text: "ccc" } where slug = "a"',
+            [["ccc"]],
+            {"a": 3},
+            id="another text twice",
+        ),
+        pytest.param(
+            'update Doc set { meaning: [9.0, 9.0] } where slug = "a" '
+            'update Doc set { text: "a", note: "n" } where slug = "a"',
+            [],
+            {"a": 9},
+            id="a given vector and the same text",
+        ),
+        pytest.param(
+            'update Doc set { meaning: [9.0, 9.0] } where slug = "a" '
+            'update Doc set { text: "bb" } where slug = "a"',
+            [["bb"]],
+            {"a": 2},
+            id="a given vector and then another text",
+        ),
+        pytest.param(
+            'update Doc set { text: "bb" } where slug = "a" '
+            'update Doc set { meaning: [9.0, 9.0] } where slug = "a"',
+            [],
+            {"a": 9},
+            id="another text and then a given vector",
+        ),
     ],
 )
 def test_a_required_vector_is_made_from_the_text_a_query_leaves(tmp_path, body, asked, vectors):

@@ -133,6 +133,57 @@ def test_an_empty_key_is_a_mistake(graph, key):
         graph.mutate('query m() { insert Note { text: "b" } }', idempotency_key=key)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        pytest.param({"actor": ""}, "the actor is empty", id="empty actor"),
+        pytest.param({"actor": 5}, "the actor must be text, not int", id="actor"),
+        pytest.param({"actor": "\ud800"}, "the actor is not Unicode", id="half an actor"),
+        pytest.param({"idempotency_key": 5}, "key must be text, not int", id="key"),
+        pytest.param({"idempotency_key": "\ud800"}, "key is not Unicode", id="half a key"),
+        pytest.param({"if_head": 5}, "expected commit must be text, not int", id="head"),
+        pytest.param({"branch": None}, "branch must be text, not NoneType", id="branch"),
+        pytest.param({"params": {5: "x"}}, "5 is not the name of a parameter", id="parameter"),
+        pytest.param({"params": {"t": "\ud800"}}, "lone surrogate", id="half a value"),
+        pytest.param({"source": None}, "expected a text or the path", id="no text"),
+        pytest.param({"source": b"query"}, "expected a text or the path", id="bytes"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_told_apart_and_nothing_is_written(graph, given, message):
+    head = graph.snapshot().commit_id
+    usual = {
+        "source": "query m($t: String) { insert Note { text: $t } }",
+        "params": {"t": "b"},
+    }
+    with pytest.raises(BadRequestError, match=message):
+        graph.mutate(**(usual | given))
+    assert graph.snapshot().commit_id == head
+
+
+def test_a_key_belongs_to_its_actor_and_to_its_branch(graph):
+    text = 'query m() { insert Note { text: "b" } }'
+    first = graph.mutate(text, actor="act-ann", idempotency_key="k")
+    with pytest.raises(ConflictError, match="for another request"):
+        graph.mutate(text, actor="act-bob", idempotency_key="k")
+    assert graph.mutate(text, actor="act-ann", idempotency_key="k").commit_id == first.commit_id
+    graph.branches.create("draft")
+    graph.mutate('query m() { delete Note where text = "b" }', branch="draft")
+    other = graph.mutate(text, actor="act-ann", idempotency_key="k", branch="draft")
+    assert not other.replayed
+    again = graph.mutate(text, actor="act-ann", idempotency_key="k", branch="draft")
+    assert again == replace(other, replayed=True)
+
+
+def test_a_condition_on_a_new_branch_names_the_commit_it_began_at(graph):
+    head = graph.snapshot().commit_id
+    graph.branches.create("draft")
+    text = 'query m() { insert Note { text: "b" } }'
+    graph.mutate(text, branch="draft", if_head=head)
+    graph.mutate(text, if_head=head)
+    with pytest.raises(ConflictError, match="not at"):
+        graph.mutate(text.replace('"b"', '"c"'), branch="draft", if_head=head)
+
+
 def test_a_condition_holds_also_for_a_request_without_effect(graph):
     head = graph.snapshot().commit_id
     nothing = 'query m() { delete Note where text = "none" }'

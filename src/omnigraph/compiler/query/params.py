@@ -6,7 +6,9 @@ forms literals have in the IR.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -17,6 +19,9 @@ from omnigraph.compiler.types import FLOATS, INTEGER_BOUNDS, INTEGERS, PropType,
 from omnigraph.errors import BadRequestError
 
 MAX_SAFE_INTEGER = 2**53 - 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_MS = parse_datetime("0001-01-01")
+_LAST_MS = parse_datetime("9999-12-31T23:59:59.999Z")
 _SURELY_F32 = 3.4e38
 """Numbers between this and its negative are finite 32-bit numbers; others are looked at."""
 
@@ -83,7 +88,10 @@ def bind_params(
     """
     if given is not None and not isinstance(given, Mapping):
         raise BadRequestError("params must be a JSON object")
-    values = dict(given or {})
+    values: dict[Any, Any] = dict(given or {})
+    for name in values:
+        if not isinstance(name, str) or not name.isprintable():
+            raise BadRequestError(f"{name!r} is not the name of a parameter")
     bound: dict[str, ParamValue] = {}
     for param in declared:
         bound[param.name] = _bind(param, values, mode)
@@ -151,13 +159,42 @@ def _coerce(value: object, kind: PropType, mode: ParamMode) -> ParamValue:
         if not isinstance(value, bool):
             raise _wrong("boolean", value)
         return value
+    if scalar is Scalar.DATE:
+        return parse_date(value) if isinstance(value, str) else _days(value)
+    if scalar is Scalar.DATETIME:
+        return parse_datetime(value) if isinstance(value, str) else _millis(value)
+    if scalar is Scalar.BLOB and isinstance(value, bytes):
+        return f"base64:{base64.b64encode(value).decode()}"
     if not isinstance(value, str):
         raise _wrong("string", value)
-    if scalar is Scalar.DATE:
-        return parse_date(value)
-    if scalar is Scalar.DATETIME:
-        return parse_datetime(value)
-    return value
+    return _unicode(value)
+
+
+def _days(value: object) -> int:
+    if not isinstance(value, date) or isinstance(value, datetime):  # a datetime is a date, too
+        raise _wrong("string", value)
+    return value.toordinal() - _EPOCH.toordinal()
+
+
+def _millis(value: object) -> int:
+    """Return a moment; one without a zone is UTC, digits below a millisecond are dropped."""
+    if not isinstance(value, datetime):
+        raise _wrong("string", value)
+    moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    millis = (moment - _EPOCH) // timedelta(milliseconds=1)
+    if not _FIRST_MS <= millis <= _LAST_MS:
+        raise ValueError(f"{value.isoformat()} is outside the years 1 to 9999 in UTC")
+    return millis
+
+
+def _unicode(text: str) -> str:
+    """Return a text that can be stored: half of a surrogate pair is not a character."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"not Unicode text: lone surrogate at {error.start}") from None
+    return text
 
 
 def _integer(value: object, scalar: Scalar, mode: ParamMode) -> int:
@@ -177,10 +214,10 @@ def _integer(value: object, scalar: Scalar, mode: ParamMode) -> int:
         case _:
             raise _wrong("integer", value)
     low, high = INTEGER_BOUNDS[scalar]
-    # Values travel as signed 64-bit numbers, so U64 stops where I64 does.
-    high = min(high, INTEGER_BOUNDS[Scalar.I64][1])
     if not low <= number <= high:
         raise ValueError(f"value {number} exceeds {scalar}")
+    if number > INTEGER_BOUNDS[Scalar.I64][1]:  # values travel as signed 64-bit numbers
+        raise ValueError(f"value {number} is beyond 2^63-1, where parameters stop")
     return number
 
 
@@ -233,8 +270,10 @@ def _inferred(name: str, value: object, mode: ParamMode) -> ParamValue:
 
 def _infer(value: object, mode: ParamMode) -> ParamValue:
     match value:
-        case None | bool() | str():
+        case None | bool():
             return value
+        case str():
+            return _unicode(value)
         case int():
             return _integer(value, Scalar.I64, mode)
         case float():

@@ -6,16 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.compiler.catalog.arrow import arrow_schema
-from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.compiler.catalog.model import Catalog, EdgeType, Embed, NodeType
 from omnigraph.compiler.ir.key_id import key_id
 from omnigraph.compiler.ir.mutation_mix import check_mutation_mix
 from omnigraph.compiler.ir.ops import Delete, InsertEdge, InsertNode, MutationIr, Update
 from omnigraph.compiler.query.typed import Assignment, Literal, Param
 from omnigraph.compiler.types import PropType
 from omnigraph.engine.image.arrays import one_array
+from omnigraph.engine.read.compare import mask_of
 from omnigraph.engine.write.cells import CellError, column, fit
 from omnigraph.engine.write.change_set import ID, ChangeSet, Draft
 from omnigraph.engine.write.find import RowFinder
@@ -150,12 +153,15 @@ class _Run:
         self.violations.extend(misfits)
         if misfits or not len(rows):
             return
+        stale = _stale_vectors(kind, values)
+        for embed in stale:
+            rows = _without_vectors(rows, embed, values[embed.source])
         for name, value in values.items():
             at = rows.schema.get_field_index(name)
-            filled = pa.concat_arrays([column([value], kind.properties[name].type)] * len(rows))
+            filled = column([value], kind.properties[name].type).take(np.zeros(len(rows), np.int64))
             rows = rows.set_column(at, rows.schema.field(at), filled)
-        stale = _stale_vectors(kind, values)
-        self.draft.update(kind.table_key, _without(rows, stale), {*values, *stale})
+        written = {*values, *(embed.target for embed in stale)}
+        self.draft.update(kind.table_key, rows, written)
         if statement.is_edge:
             self.edges += len(rows)
         else:
@@ -229,21 +235,22 @@ class _Run:
         self.draft.insert(kind.table_key, rows, generated_ids=generated_ids)
 
 
-def _stale_vectors(kind: NodeType | EdgeType, assigned: Mapping[str, Any]) -> list[str]:
-    """Return the vectors whose source text is changed and which are not given: made again later."""
+def _stale_vectors(kind: NodeType | EdgeType, assigned: Mapping[str, Any]) -> list[Embed]:
+    """Return the vectors whose source text is assigned and which are not given themselves."""
     if isinstance(kind, EdgeType):
         return []
     return [
-        embed.target
+        embed
         for embed in kind.embeds.values()
         if embed.source in assigned and embed.target not in assigned
     ]
 
 
-def _without(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Return the rows with nulls in some columns."""
-    for name in columns:
-        at = rows.schema.get_field_index(name)
-        field = rows.schema.field(at)
-        rows = rows.set_column(at, field, pa.nulls(len(rows), field.type))
-    return rows
+def _without_vectors(rows: pa.Table, embed: Embed, text: str | None) -> pa.Table:
+    """Return the rows without the vectors of those whose text will be another: made again later."""
+    before = one_array(rows[embed.source])
+    same = pc.is_null(before) if text is None else pc.fill_null(pc.equal(before, text), False)
+    own = pa.array(np.arange(len(rows)), mask=~mask_of(same))
+    at = rows.schema.get_field_index(embed.target)
+    field = rows.schema.field(at).with_nullable(True)
+    return rows.set_column(at, field, one_array(rows[embed.target]).take(own))
