@@ -120,6 +120,16 @@ def test_bad_query_files_are_refused(cli, people, arguments, content, told):
         pytest.param(["read", "-n", "adults", "--params", "[1]"], "must be an object", id="list"),
         pytest.param(["read", "-n", "adults", "--params", "{"], "not valid JSON", id="broken"),
         pytest.param(
+            ["read", "-n", "adults", "--params", '{"a": 1, "a": 2}'],
+            "'a' is given twice",
+            id="twice",
+        ),
+        pytest.param(
+            ["read", "-n", "adults", "--params", "[" * 9_999 + "]" * 9_999],
+            "not valid JSON",
+            id="deep",
+        ),
+        pytest.param(
             ["read", "-n", "adults", "--params-file", "no.json"],
             "params file 'no.json' not found",
             id="no params file",

@@ -207,14 +207,23 @@ def _json_or_text(word: str) -> object:
         return word
 
 
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object whose names are given once: which of two values is meant, nobody knows."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        again = next(name for name, _ in pairs if sum(name == other for other, _ in pairs) > 1)
+        raise ValueError(f"'{again}' is given twice")
+    return found
+
+
 def _given_params(text: str | None, file: Path | None) -> Mapping[str, Any]:
     if text is None and file is None:
         return {}
     where = "--params" if file is None else f"params file '{file}'"
     content = read_source(file, "params").text if file is not None else text
     try:
-        value = json.loads(content or "")
-    except ValueError as error:
+        value = json.loads(content or "", object_pairs_hook=_without_repeats)
+    except (ValueError, RecursionError) as error:
         raise BadRequestError(f"{where} is not valid JSON: {error}") from None
     if not isinstance(value, dict):
         raise BadRequestError("params JSON must be an object", hint='for example {"name": "Ann"}')

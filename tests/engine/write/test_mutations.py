@@ -340,6 +340,19 @@ def test_a_concurrent_delete_of_an_end_stops_the_edge(graph):
     assert ("Alice", "Diana") not in edges(graph, "knows")
 
 
+def test_a_concurrent_edge_stops_the_delete_of_its_end_and_names_the_statement(graph):
+    with omnigraph.connect(graph.uri) as other:
+        session = graph.store.begin()
+        other.mutate('query m() { insert WorksAt { from: "Diana", to: "Acme" } }')
+        text = 'query m() { delete Person where name = "Bob" delete Person where name = "Diana" }'
+        compiled = compile_query(graph.catalog, text)
+        mutated = run_mutation(compiled.ir, session.base, graph.catalog, {}, lambda: "e1")
+        with pytest.raises(IntegrityError, match="src 'Diana' is deleted") as caught:
+            commit_changes(session, mutated.changes, graph.catalog, Terms(), None)
+    assert [one.place for one in caught.value.violations] == ["statement 2"]
+    assert ("Diana", "Acme") in edges(graph, "worksAt")
+
+
 def test_reopening_gives_the_same_graph(graph):
     do(
         graph,
@@ -383,6 +396,17 @@ def test_a_delete_must_leave_a_source_enough_edges(staffed, body, left):
         do(staffed, body)
     assert caught.value.violations[0].place == "statement 1"
     assert len(edges(staffed, "reviewedBy")) == 2
+
+
+def test_of_several_deletes_the_one_that_takes_too_much_is_named(staffed):
+    do(staffed, 'insert ReviewedBy { from: "Ann", to: "Ann" }')
+    body = (
+        'delete ReviewedBy where from = "Bob" delete ReviewedBy where to = "Ann" '
+        'delete Person where name = "Eve"'
+    )
+    with pytest.raises(IntegrityError, match=r"source 'Ann' has 1 edges \(min 2\)") as caught:
+        do(staffed, body)
+    assert [one.place for one in caught.value.violations] == ["statement 3"]
 
 
 def test_a_source_may_go_with_its_edges_and_one_without_edges_may_stay_so(staffed):
