@@ -344,7 +344,7 @@ def test_a_concurrent_edge_stops_the_delete_of_its_end_and_names_the_statement(g
     with omnigraph.connect(graph.uri) as other:
         session = graph.store.begin()
         other.mutate('query m() { insert WorksAt { from: "Diana", to: "Acme" } }')
-        text = 'query m() { delete Person where name = "Bob" delete Person where name = "Diana" }'
+        text = 'query m() { delete Note where text = "n" delete Person where name = "Diana" }'
         compiled = compile_query(graph.catalog, text)
         mutated = run_mutation(compiled.ir, session.base, graph.catalog, {}, lambda: "e1")
         with pytest.raises(IntegrityError, match="src 'Diana' is deleted") as caught:
