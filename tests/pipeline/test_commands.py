@@ -122,3 +122,15 @@ def test_failures_exit_with_one(cli, words, message):
     code, out, err = cli(*words)
     assert (code, out) == (1, "")
     assert message in err
+
+
+def test_a_report_that_cannot_be_written_is_told_before_anything_is_loaded(cli, tmp_path):
+    (tmp_path / "one.jsonl").write_text('{"type":"Person","data":{"name":"x"}}\n{}\n')
+    for words in ((), ("--skip-bad-rows",)):
+        code, _, err = cli("load", "g.omni", "-d", "one.jsonl", "--errors", "no/e.jsonl", *words)
+        assert (code, err.splitlines()[0]) == (
+            1,
+            "error: cannot write 'no/e.jsonl': No such file or directory",
+        )
+    code, out, _ = cli("export", "g.omni")
+    assert (code, out) == (0, "")

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 import omnigraph
 from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.pipeline import export
+from omnigraph.pipeline.model import UnwritableError
 from tests.pipeline.conftest import SCHEMA, edge, jsonl, node, rows
 from tests.support.fast import FAST
 
@@ -121,9 +123,55 @@ def test_files_are_compressed_by_their_name_and_appear_whole(graph, tmp_path, na
     assert set(rows(graph, "node:Person")) == {"ada"}
 
 
+def test_a_zero_keeps_its_sign_beside_numbers_that_are_read_one_by_one(graph):
+    graph.load(jsonl(node("Person", name="ada", score=-0.0, exact=1e300, place=[-0.0, 1, 2])))
+    before = exported(graph)
+    assert b'"score":-0.0,"exact":1e+300' in before
+    graph.load(before)
+    assert exported(graph) == before
+
+
 def test_unknown_parts_are_refused(graph):
     for options in ({"types": ["Robot"]}, {"tables": ["node:Robot"]}, {"branch": "typo"}):
         with pytest.raises(NotFoundError):
             graph.export(io.BytesIO(), **options)
     with pytest.raises(BadRequestError):
         graph.export(io.BytesIO(), format="xml")
+
+
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+def test_a_target_that_cannot_be_written_is_named_and_nothing_is_left(graph, tmp_path, format):
+    graph.load(jsonl(node("Person", name="ada")))
+    (tmp_path / "file").write_text("kept")
+    for target in (tmp_path / "none" / "x.jsonl", tmp_path / "file" / "x", tmp_path / "folder"):
+        (tmp_path / "folder" / "Person.parquet").mkdir(parents=True, exist_ok=True)
+        if format == "parquet" and target.parent.name == "none":
+            continue  # folders are made
+        with pytest.raises(UnwritableError, match=r"cannot (write|make)"):
+            graph.export(target, format=format)
+    assert (tmp_path / "file").read_text() == "kept"
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_parquet_goes_into_a_folder_alone(graph, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for target in ("-", io.BytesIO()):
+        with pytest.raises(BadRequestError, match="name a folder"):
+            graph.export(target, format="parquet")
+    assert [one.name for one in tmp_path.iterdir()] == ["g.omni"]
+
+
+def test_an_export_that_breaks_off_leaves_the_file_of_before(graph, tmp_path, monkeypatch):
+    graph.load(jsonl(node("Person", name="ada")))
+    path = tmp_path / "x.jsonl"
+    path.write_text("before")
+
+    def broken(selection):
+        yield b"half"
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(export, "export_lines", broken)
+    with pytest.raises(UnwritableError, match=r"cannot write '.*x\.jsonl': No space left"):
+        graph.export(path)
+    assert path.read_text() == "before"
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["g.omni", "x.jsonl"]

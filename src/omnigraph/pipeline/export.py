@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from omnigraph.compiler.catalog.model import DST, ID, SRC, Catalog, EdgeType
-from omnigraph.errors import NotFoundError
+from omnigraph.errors import BadRequestError, NotFoundError, OmniGraphError
 from omnigraph.pipeline.json_text import joined, json_texts, labelled, quoted
-from omnigraph.pipeline.model import ExportFormat, ExportResult, TableWritten
+from omnigraph.pipeline.model import ExportFormat, ExportResult, TableWritten, UnwritableError
 from omnigraph.pipeline.plain_lines import compression_of
 from omnigraph.pipeline.rows import Kind
 from omnigraph.pipeline.tasks import kind_by_key
@@ -78,10 +78,15 @@ def export_lines(selection: Selection) -> Iterator[bytes]:
 def export_to(
     selection: Selection, target: str | Path | IO[bytes], file_format: ExportFormat
 ) -> ExportResult:
-    """Write the tables to a file, a stream or, as Parquet, into a folder."""
+    """Write the tables to a file, a stream or, as Parquet, into a folder.
+
+    Raises:
+        BadRequestError: Parquet files need a folder.
+        UnwritableError: the target cannot be written; no half of a file is left there.
+    """
     snapshot = selection.snapshot
     if file_format == "parquet":
-        _write_parquet(selection, Path(str(target)))
+        _write_parquet(selection, _folder(target))
     else:
         with _opened(target) as out:
             for piece in export_lines(selection):
@@ -158,27 +163,49 @@ def _opened(target: str | Path | IO[bytes]) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         return
     path = Path(target)
-    unfinished = path.with_name(f"{path.name}.tmp")
+    with (
+        _unfinished(path) as draft,
+        pa.output_stream(str(draft), compression=compression_of(path)) as out,
+    ):
+        yield out
+
+
+@contextlib.contextmanager
+def _unfinished(path: Path) -> Iterator[Path]:
+    """Give a place to write to that becomes `path` if all goes well, and is gone otherwise."""
+    draft = path.with_name(f"{path.name}.tmp")
     try:
-        with pa.output_stream(str(unfinished), compression=compression_of(path)) as out:
-            yield out
-        unfinished.replace(path)
+        yield draft
+        draft.replace(path)
+    except OmniGraphError:
+        raise
+    except OSError as error:
+        raise UnwritableError(f"cannot write '{path}': {error.strerror or error}") from error
     finally:
-        unfinished.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where nothing could be written, nothing is
+            draft.unlink()
+
+
+def _folder(target: str | Path | IO[bytes]) -> Path:
+    if not isinstance(target, str | Path) or str(target) == _STDOUT:
+        raise BadRequestError("Parquet files cannot go into a stream", hint="name a folder")
+    folder = Path(target)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnwritableError(f"cannot make the folder '{folder}': {error.strerror}") from error
+    return folder
 
 
 def _write_parquet(selection: Selection, folder: Path) -> None:
     """Write one file per type, named after it; a time of day needs a type that keeps it."""
-    folder.mkdir(parents=True, exist_ok=True)
     for key in selection.keys:
         schema = _parquet_schema(selection.snapshot.open(key).schema)
         path = folder / f"{key.partition(':')[2]}.parquet"
-        unfinished = path.with_name(f"{path.name}.tmp")
-        with pq.ParquetWriter(unfinished, schema) as writer:
+        with _unfinished(path) as draft, pq.ParquetWriter(draft, schema) as writer:
             for rows in ordered_rows(selection.snapshot, key):
                 arrays = [_moments(rows[name].combine_chunks()) for name in schema.names]
                 writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-        unfinished.replace(path)
 
 
 def _parquet_schema(schema: pa.Schema) -> pa.Schema:

@@ -34,7 +34,9 @@ def json_texts(values: pa.Array, kind: PropType) -> pa.Array:
             moments = values.view(pa.int64()).cast(pa.timestamp("ms"))
             return _between('"', pc.strftime(moments, "%Y-%m-%dT%H:%M:%S"), 'Z"')
         case Scalar.F32 | Scalar.F64:
-            return values.cast(pa.float64()).cast(pa.string())
+            shown = values.cast(pa.float64()).cast(pa.string())
+            # Read as an integer, as it may be, a zero would lose its sign.
+            return pc.if_else(pc.equal(shown, "-0"), "-0.0", shown)
         case _:
             return values.cast(pa.string())
 

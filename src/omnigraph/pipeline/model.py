@@ -35,6 +35,10 @@ class UnreadableError(StorageError):
     """A file broke while it was being read; nothing was written."""
 
 
+class UnwritableError(StorageError):
+    """A file that was asked for cannot be written; none is left half written."""
+
+
 class StagingError(StorageError):
     """The load's own files could not be written; the graph is as it was."""
 

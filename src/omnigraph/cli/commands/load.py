@@ -24,6 +24,7 @@ from omnigraph.cli.output import UsageError, say, say_json, warn
 from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.target import Flags, Place, locate
 from omnigraph.config.environment import actor
+from omnigraph.errors import StorageError
 
 if TYPE_CHECKING:
     from omnigraph.engine.write.violations import Violation
@@ -302,6 +303,7 @@ def _reported(errors: Path | None) -> Iterator[None]:
     """Write what a load was refused for into a file, then let the error go on."""
     from omnigraph.engine.write.violations import ConstraintError  # comes with the graph
 
+    _write_errors((), errors)  # a file that cannot be written is told before the load, not after
     try:
         yield
     except ConstraintError as error:
@@ -335,4 +337,7 @@ def _write_errors(violations: Sequence[Violation], path: Path | None) -> None:
         )
         for one in violations
     ]
-    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    try:
+        path.write_bytes(b"".join(line + b"\n" for line in lines))
+    except OSError as error:
+        raise StorageError(f"cannot write '{path}': {error.strerror}") from error
