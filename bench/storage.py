@@ -7,12 +7,12 @@ BENCH_ONLY=commits,branches,history,s3 chooses parts.
 Measured on a shared machine with two cores (os durability; x: to a graph of ten commits):
 
     commits   point read        cold open         commit            commit / raw append
-      1,000   1.07 ms  1.02x    0.67 ms  1.04x    5.51 ms  0.83x    3.64  1.09x
-     10,000   1.40 ms  1.30x    0.87 ms  1.18x    7.42 ms  0.78x    1.33  0.42x
+      1,000   1.22 ms  1.10x    0.65 ms  0.96x    7.22 ms  0.87x    3.82  1.11x
+     10,000   1.72 ms  1.29x    0.82 ms  1.02x    9.37 ms  0.57x    1.50  0.59x
 
-    commit over 1 table 2.9 to 3.4 x one raw append, over 3 tables 1.9 x three
-    branch create 1.4 to 2.2 x one create_branch, with 1 and with 100 tables
-    cold open of 50 tables 3.3 to 4.4 x opening one dataset (0.5 to 0.6 ms)
+    commit over 1 table 2.9 to 3.4 x one raw append, over 3 tables 1.8 to 2.2 x three
+    branch create 1.4 to 2.0 x one create_branch, with 1 and with 100 tables
+    cold open of 50 tables 2.5 to 2.9 x opening one dataset (0.4 to 0.9 ms)
     S3: 20 requests a commit, 14 one after another, after 10, 100 and 1,000 commits
     disk with keep_versions=16: 2.7 MB after 250 commits, 3.1 MB after 2,000
 """

@@ -110,6 +110,29 @@ def numbered(broken: Broken, rows: pa.Table | None) -> Broken:
     return replace(broken, rows=found)
 
 
+def compared_rows(loaded: Loaded, mode: Mode, base: Snapshot) -> int:
+    """Return how many rows the rules of a load look at: its own, and committed ones."""
+    committed = sum(base.table(key).row_count for key in compared_tables(loaded, mode))
+    return committed + sum(loaded.count(key) for key in loaded.keys)
+
+
+def compared_tables(loaded: Loaded, mode: Mode) -> set[str]:
+    """Return the tables whose committed rows matter to a load."""
+    return set(_compared(loaded, mode))
+
+
+def _compared(loaded: Loaded, mode: Mode) -> Iterator[str]:
+    for key in loaded.spills:
+        if mode is not Mode.OVERWRITE:
+            yield key
+    for edge in loaded.catalog.edges.values():
+        ends = (f"node:{edge.from_type}", f"node:{edge.to_type}")
+        if edge.table_key in loaded.spills:
+            yield from (key for key in ends if key not in loaded.spills)
+        elif mode is Mode.OVERWRITE and any(key in loaded.spills for key in ends):
+            yield edge.table_key
+
+
 def row_faults(parsed: Iterable[Parsed], places: Places, limit: int) -> Violations:
     """Return what the tasks found wrong, in input order."""
     found = Violations(limit)

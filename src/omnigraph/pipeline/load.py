@@ -18,7 +18,14 @@ from omnigraph.engine.search.embedder import Embedder
 from omnigraph.engine.search.spaces import Filled
 from omnigraph.engine.write.violations import Violations
 from omnigraph.errors import BadRequestError, ConflictError, InternalError
-from omnigraph.pipeline.check import Checks, InlineChecks, check_all, row_faults, sound_part
+from omnigraph.pipeline.check import (
+    Checks,
+    InlineChecks,
+    check_all,
+    compared_rows,
+    row_faults,
+    sound_part,
+)
 from omnigraph.pipeline.commit import Commitment, commit_rows
 from omnigraph.pipeline.engines import Engines
 from omnigraph.pipeline.fill import Made, filled
@@ -31,7 +38,7 @@ from omnigraph.pipeline.row_ids import MAX_SOURCES
 from omnigraph.pipeline.runner import InlineRunner
 from omnigraph.pipeline.sources import Data, Source, find_sources
 from omnigraph.pipeline.spark import SparkRunner
-from omnigraph.pipeline.spark_checks import SparkChecks, compared_rows
+from omnigraph.pipeline.spark_checks import SparkChecks
 from omnigraph.pipeline.staging import staging_folder
 from omnigraph.pipeline.tasks import Job, Parsed, Task, plan_tasks, run_task
 from omnigraph.storage.options import S3Options

@@ -28,7 +28,7 @@ from omnigraph.engine.write.validate import (
 )
 from omnigraph.engine.write.violations import Broken, Rule, Violation
 from omnigraph.errors import InternalError
-from omnigraph.pipeline.check import Repeats
+from omnigraph.pipeline.check import Repeats, compared_tables
 from omnigraph.pipeline.keys import KeysTask, committed_keys, loaded_keys, write_keys
 from omnigraph.pipeline.loaded import Gone, Loaded
 from omnigraph.pipeline.model import Mode
@@ -80,7 +80,7 @@ class SparkChecks:
         self._known: list[int] | None = None
         """What the rules across rows count while no row is left out."""
         self._committed: dict[str, DataFrame | None] = {}
-        self._write_committed(sorted(set(_relevant(loaded, mode))))
+        self._write_committed(sorted(compared_tables(loaded, mode)))
         self._own = self._write_loaded()
 
     def repeats(self) -> Iterator[Repeats]:
@@ -363,25 +363,6 @@ def _query(
     from pyspark.sql import functions as sql
 
     return _Query(rule, kind, listed.agg(sql.count("*").alias(_COUNT)), listed, tell, order)
-
-
-def compared_rows(loaded: Loaded, mode: Mode, base: Snapshot) -> int:
-    """Return how many rows the rules of a load look at: its own, and committed ones."""
-    committed = sum(base.table(key).row_count for key in set(_relevant(loaded, mode)))
-    return committed + sum(loaded.count(key) for key in loaded.keys)
-
-
-def _relevant(loaded: Loaded, mode: Mode) -> Iterator[str]:
-    """Yield the tables whose committed rows matter to a load."""
-    for key in loaded.spills:
-        if mode is not Mode.OVERWRITE:
-            yield key
-    for edge in loaded.catalog.edges.values():
-        ends = (f"node:{edge.from_type}", f"node:{edge.to_type}")
-        if edge.table_key in loaded.spills:
-            yield from (key for key in ends if key not in loaded.spills)
-        elif mode is Mode.OVERWRITE and any(key in loaded.spills for key in ends):
-            yield edge.table_key
 
 
 def _schema(kind: Kind, *, at: bool) -> str:

@@ -16,7 +16,7 @@ _FIRST_TIER_BYTES = 256 * 1024
 _FIRST_TIER_ROWS = (16, 1_024)
 _TIER_GROWTH = 32
 _STEP_ROWS = 200_000
-_NARROW_WIDTH = 8  # every open of a graph decodes that many fragments per tier of its manifest
+_NARROW_WIDTH = 24  # an open decodes up to so many small fragments; a fold holds up writers
 _NARROW_BASE_ROWS = 256
 
 
