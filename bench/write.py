@@ -11,6 +11,16 @@ Then the price of age: inserts into a graph of 10, 1,000 and, with BENCH_COMMITS
 commits beside a young graph and beside raw tables that got the same rows and the same upkeep. A
 line each says how much slower age made ours and theirs. Ageing stops after BENCH_MINUTES (20), and
 the row then says how old the graph got. At last a lookup by the command, whole process.
+
+Measured on a shared machine with two cores, at 1,000 / 100,000 / 1,000,000 rows, to raw Lance:
+
+    insert a node and an edge   1.6 to 2.7   1.8 to 2.1   2.1
+    update one row by key       1.3 to 1.4   0.9 to 1.0   0.29
+    delete one node             2.2 to 2.3   1.2 to 1.3   0.30
+    many rows in one query      2.0 to 2.7   1.4          1.5
+    waiting for the disk        1.0 to 1.5 x, 16 syncs (an update 12)
+    inserts after 10,000 commits 0.88 x of a young graph; age cost raw tables 1.33 x
+    `omnigraph read` 2.1 to 2.2 x `import lance`
 """
 
 from __future__ import annotations

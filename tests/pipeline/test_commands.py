@@ -116,9 +116,16 @@ def test_wrong_usage_exits_with_two(cli, words):
         pytest.param(("load", "g.omni", "-d", "no.jsonl"), "file 'no.jsonl' not found", id="file"),
         pytest.param(("load", "http://x", "-d", "data.jsonl"), "only supported", id="remote"),
         pytest.param(("export", "g.omni", "--type", "Robot"), "no type 'Robot'", id="type"),
+        pytest.param(
+            ("load", "g.omni", "--type", "Knows=some.csv"), "no node type 'Knows'", id="an-edge"
+        ),
+        pytest.param(
+            ("load", "g.omni", "--edge", "Person=some.csv"), "no edge type 'Person'", id="a-node"
+        ),
     ],
 )
-def test_failures_exit_with_one(cli, words, message):
+def test_failures_exit_with_one(cli, tmp_path, words, message):
+    (tmp_path / "some.csv").write_text("name\nann\n")
     code, out, err = cli(*words)
     assert (code, out) == (1, "")
     assert message in err

@@ -17,7 +17,7 @@ from typing import IO, Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-from omnigraph.compiler.catalog.model import Catalog
+from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.pipeline.files import S3, InputFile, find_files
 from omnigraph.pipeline.lines import Compression
 from omnigraph.pipeline.model import InputError
@@ -167,15 +167,30 @@ class _Finder:
         yield self._table(word, f"<{word}>", InputFile(str(path)), "arrow")
 
     def _table(self, word: str, name: str, file: InputFile, table_format: TableFormat) -> Source:
-        kind = self._catalog.nodes.get(word) or self._catalog.find_edge(word)
-        if kind is None:
-            known = ", ".join([*self._catalog.nodes, *self._catalog.edges])
-            raise InputError(
-                f"{name}: the schema has no type '{word}'",
-                hint=f'name the type: {{"Type": "{name}"}}; known types: {known}',
-            )
+        kind = self._kind(word, name)
         whole = self._seekable(file)
         return TableSource(name, whole, table_format, kind.table_key, whole.size)
+
+    def _kind(self, word: str, name: str) -> NodeType | EdgeType:
+        """Return the type that a word means: its name, or `node:` or `edge:` and its name."""
+        group, colon, short = word.partition(":")
+        nodes, edges = self._catalog.nodes, self._catalog.edges
+        found: NodeType | EdgeType | None
+        match group if colon else "":
+            case "node":
+                found, known = nodes.get(short), [*nodes]
+            case "edge":
+                found, known = self._catalog.find_edge(short), [*edges]
+            case _:
+                group, short = "", word
+                found, known = nodes.get(word) or self._catalog.find_edge(word), [*nodes, *edges]
+        if found is not None:
+            return found
+        what = f"{group} type" if group else "type"
+        raise InputError(
+            f"{name}: the schema has no {what} '{short}'",
+            hint=f'name the type: {{"Type": "{name}"}}; known {what}s: {", ".join(known)}',
+        )
 
     def _stream(self, name: str, stream: Any) -> Source:  # noqa: ANN401 - anything with `read`
         path = self._copy_path()

@@ -288,11 +288,12 @@ def _inputs(
 ) -> list[Any]:
     """Return everything to read, in the order files, nodes, edges."""
     found: list[Any] = list(data or ())
-    for pair in (*(nodes or ()), *(edges or ())):
-        name, equals, path = pair.partition("=")
-        if not equals or not name or not path:
-            raise UsageError(f"'{pair}' is not NAME=PATH", hint="--type Person=people.parquet")
-        found.append({name: path})
+    for group, pairs in (("node", nodes or ()), ("edge", edges or ())):
+        for pair in pairs:
+            name, equals, path = pair.partition("=")
+            if not equals or not name or not path:
+                raise UsageError(f"'{pair}' is not NAME=PATH", hint="--type Person=people.parquet")
+            found.append({f"{group}:{name}": path})
     if not found:
         raise UsageError("nothing to load", hint="name files with --data, --type or --edge")
     return found
