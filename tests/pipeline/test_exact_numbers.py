@@ -111,3 +111,25 @@ def test_spark_refuses_the_same(graph, spark, tmp_path):
         said.append([str(one) for one in caught.value.violations])
     assert said[0] == said[1]
     assert len(said[0]) == 2
+
+
+@pytest.mark.parametrize("number", ["9007199254740993.0", "1e17", "-9007199254740993.0"])
+def test_an_integer_written_as_a_fraction_is_refused_where_floats_have_gaps(
+    graph, tmp_path, number
+):
+    prop = "sizes" if number.startswith("-") else "big"
+    text = f"[{number}]" if prop == "sizes" else number
+    (tmp_path / "p.csv").write_text(f'name,{prop}\nx,"{text}"\n')
+    for load in (
+        lambda: graph.load(line(prop, text)),
+        lambda: graph.load({"Person": tmp_path / "p.csv"}),
+        lambda: graph.mutate(f'query m() {{ insert Person {{ name: "x", {prop}: {text} }} }}'),
+    ):
+        with pytest.raises(OmniGraphError):
+            load()
+    assert rows(graph, "node:Person") == {}
+
+
+def test_an_integer_written_as_a_small_fraction_is_that_integer(graph):
+    graph.load(line("big", "9007199254740991.0"))
+    assert rows(graph, "node:Person")["x"]["big"] == 2**53 - 1

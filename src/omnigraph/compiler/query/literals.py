@@ -170,11 +170,24 @@ def conform(literal: typed.Literal, kind: PropType) -> typed.Literal:
     return typed.Literal(value, kind.required())
 
 
+def whole_number(value: float, scalar: Scalar) -> int:
+    """Return a number that is written with a fraction as the integer it is.
+
+    From 2^53 on its text may have named another integer before it became a float.
+
+    >>> whole_number(3.0, Scalar.I64)
+    3
+    """
+    if not value.is_integer():
+        raise ValueError(f"{value} is not a whole number, which {scalar} needs")
+    if abs(value) >= EXACT_INTEGERS[Scalar.F64]:
+        raise ValueError(f"{value} may have been rounded; write {scalar} without a fraction")
+    return int(value)
+
+
 def _integer(value: typed.LiteralValue, scalar: Scalar) -> int:
     assert isinstance(value, int | float)
-    if isinstance(value, float) and not value.is_integer():
-        raise ValueError(f"{value} is not a whole number, which {scalar} needs")
-    whole = int(value)
+    whole = whole_number(value, scalar) if isinstance(value, float) else value
     low, high = INTEGER_BOUNDS[scalar]
     if not low <= whole <= high:
         raise ValueError(f"value {whole} exceeds {scalar}")

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.compiler.catalog.arrow import arrow_type
-from omnigraph.compiler.query.literals import as_float
+from omnigraph.compiler.query.literals import as_float, whole_number
 from omnigraph.compiler.types import INTEGER_BOUNDS, PropType, Scalar
 
 _BASE64 = "base64:"
@@ -63,7 +63,10 @@ def _scalar(value: Any, kind: PropType) -> Any:  # noqa: ANN401 - as above
 
 def _integer(value: Any, scalar: Scalar) -> int:  # noqa: ANN401 - as above
     if isinstance(value, float) and value.is_integer():
-        value = int(value)
+        try:
+            value = whole_number(value, scalar)
+        except ValueError as error:
+            raise CellError(str(error)) from None
     if not isinstance(value, int) or isinstance(value, bool):
         raise CellError(f"expected an {scalar}, got {_name(value)}")
     low, high = INTEGER_BOUNDS[scalar]
