@@ -86,6 +86,13 @@ def test_the_places_kept_are_bounded(reader, monkeypatch):
         assert len(reader.handle.places) <= 3
 
 
+def test_a_version_that_was_written_upon_keeps_no_places(store, reader):
+    reader.locate(["k3", "nobody"])
+    assert reader.handle.places
+    write(store, {A: {"k3": 31}})
+    assert not reader.handle.places
+
+
 def test_rows_by_stable_row_id_survive_an_update(reader):
     ids = reader.by_ids(["k3"], ["id"], with_row_id=True)["_rowid"].to_pylist()
     assert ids == [3]

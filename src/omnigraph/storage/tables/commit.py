@@ -49,6 +49,7 @@ def commit_staged(tables: Tables, staged: Staged, *, remember: bool = True) -> H
             f"landed at {handle.version}, expected {pin + 1}",
             hint="run the write again",
         )
+    base.places.clear()  # nobody writes on top of that version any more
     return tables.remember(handle) if remember else handle
 
 
