@@ -14,5 +14,6 @@ Knows nothing of nodes, edges or queries. In control-flow order, from the top:
 - `kernel`: the parts bundled; `locks`, `sidecar`, `pins`, `records`: one writer, its intent,
   long readers, plain values.
 - `tables`: one Lance dataset at a time.
-- `objects`, `layout`, `options`, `counters`: small objects, names on disk, settings, counts.
+- `objects` (over `backends`), `layout`, `options`, `counters`: small objects, names on disk,
+  settings, counts.
 """

@@ -23,8 +23,9 @@ import orjson
 from omnigraph.base.clock import Clock
 from omnigraph.errors import ConflictError, ErrorKind
 from omnigraph.storage import layout
+from omnigraph.storage.backends import naming
 from omnigraph.storage.counters import Counters
-from omnigraph.storage.objects import Objects, naming
+from omnigraph.storage.objects import Objects
 from omnigraph.storage.options import StorageOptions
 
 REFS_LOCK = "refs"
