@@ -143,5 +143,6 @@ def check_whole(store: GraphStore, *, forgets: bool = False) -> None:
     check_projections(store)
     check_history(store, forgets=forgets)
     check_writable(store)
+    store.settle(60)  # upkeep behind that write may still be committing
     check_lines(store)
     check_verified(store)
