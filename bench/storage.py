@@ -7,7 +7,7 @@ BENCH_ONLY=commits,branches,history,s3 chooses parts.
 Measured on a shared machine with two cores (os durability; x: to a graph of ten commits):
 
     commits   point read        cold open         commit            commit / raw append
-      1,000   1.22 ms  1.10x    0.65 ms  0.96x    7.22 ms  0.87x    3.82  1.11x
+      1,000   0.80 ms  1.04x    0.52 ms  1.04x    4.90 ms  0.66x    3.41  1.10x
      10,000   1.72 ms  1.29x    0.82 ms  1.02x    9.37 ms  0.57x    1.50  0.59x
 
     commit over 1 table 2.9 to 3.4 x one raw append, over 3 tables 1.8 to 2.2 x three
