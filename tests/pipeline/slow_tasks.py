@@ -18,7 +18,9 @@ PATIENCE_S = 60.0
 class SlowFirst:
     """Runs a task; of partition 0 two attempts run to the end, at the same time.
 
-    Every attempt leaves a note `partition.attempt`, with the files it wrote once it has.
+    Every attempt leaves a note `partition.attempt`, with the files it wrote once it has. Spark
+    stops an attempt as soon as the other one is through: so each of the two waits for the note of
+    the other before it returns.
     """
 
     task: Callable[[Any], Any]
@@ -31,17 +33,24 @@ class SlowFirst:
         partition, attempt = context.partitionId(), context.attemptNumber()
         note = self.folder / f"{partition}.{attempt}"
         note.write_text("")
-        if partition == 0 and attempt == 0:
-            self._await_copy()
+        is_watched = partition == 0 and attempt < 2
+        if is_watched and attempt == 0:
+            self._await("0.1", size=0)
         found = self.task(spec)
-        note.write_text(json.dumps(written_files(found)))
+        whole = note.with_name(f".{note.name}")
+        whole.write_text(json.dumps(written_files(found)))
+        whole.replace(note)
+        if is_watched:
+            self._await(f"0.{1 - attempt}", size=1)
         return found
 
-    def _await_copy(self) -> None:
+    def _await(self, name: str, *, size: int) -> None:
+        """Wait until another attempt left a note of at least this many bytes."""
         deadline = time.monotonic() + PATIENCE_S
-        while not (self.folder / "0.1").exists():
+        other = self.folder / name
+        while not (other.exists() and other.stat().st_size >= size):
             if time.monotonic() > deadline:
-                raise TimeoutError("nobody started a copy of a task that takes long")
+                raise TimeoutError(f"attempt {name} of a task did not come so far")
             time.sleep(0.01)
 
 
