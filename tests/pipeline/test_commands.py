@@ -115,7 +115,9 @@ def test_wrong_usage_exits_with_two(cli, words):
     [
         pytest.param(("load", "g.omni", "-d", "no.jsonl"), "file 'no.jsonl' not found", id="file"),
         pytest.param(("load", "http://x", "-d", "data.jsonl"), "only supported", id="remote"),
-        pytest.param(("export", "g.omni", "--type", "Robot"), "no type 'Robot'", id="type"),
+        pytest.param(
+            ("export", "g.omni", "--type", "Robot"), "unknown export type 'Robot'", id="type"
+        ),
         pytest.param(
             ("load", "g.omni", "--type", "Knows=some.csv"), "no node type 'Knows'", id="an-edge"
         ),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from omnigraph.compiler.catalog.model import Catalog
+from omnigraph.compiler.catalog.model import EdgeType, NodeType
 from omnigraph.config.environment import Environment, process_environment, s3_options
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.graph import connect
@@ -76,6 +76,7 @@ class Wanted:
 
         Raises:
             NotFoundError: there is no such graph, branch, commit, version, type or column.
+            BadRequestError: a node and an edge type have this name.
         """
         with connect(self.uri, read_only=True, options=self._graph_options()) as graph:
             then = (
@@ -83,12 +84,12 @@ class Wanted:
                 if self.at is None
                 else graph.at(self.at, branch=self.branch)
             )
-            key = _table_key(self.type_name, then.catalog)
-            stored = spark_schema(then.snapshot.open(key).schema)
-            pieces = tuple(table_pieces(then.snapshot, key, _PIECES))
+            kind = then.catalog.type_named(self.type_name)
+            stored = spark_schema(then.snapshot.open(kind.table_key).schema)
+            pieces = tuple(table_pieces(then.snapshot, kind.table_key, _PIECES))
         every: StructType = from_arrow_schema(stored)
-        found = Rows(self.type_name, every, pieces)
-        return Rows(self.type_name, found.chosen(self.columns), pieces) if self.columns else found
+        found = Rows(kind.name, every, pieces)
+        return Rows(kind.name, found.chosen(self.columns), pieces) if self.columns else found
 
     def _graph_options(self) -> GraphOptions:
         s3 = S3Options()
@@ -115,14 +116,6 @@ def _moment(options: Mapping[str, str]) -> str | int | None:
     if not version.isdecimal():
         raise BadRequestError(f"version '{version}' is not a whole number")
     return int(version)
-
-
-def _table_key(type_name: str, catalog: Catalog) -> str:
-    kind = catalog.nodes.get(type_name) or catalog.find_edge(type_name)
-    if kind is None:
-        known = ", ".join([*catalog.nodes, *catalog.edges])
-        raise NotFoundError(f"the schema has no type '{type_name}'", hint=f"it has {known}")
-    return kind.table_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +193,18 @@ def refuse_write(schema: StructType, *, overwrite: bool) -> NoReturn:
 
 
 def frames(session: SparkSession, then: GraphAt, s3: S3Options) -> dict[str, DataFrame]:
-    """Return one DataFrame per type, all at one snapshot; `s3` says how to reach the graph."""
+    """Return one DataFrame per type, all at one snapshot; `s3` says how to reach the graph.
+
+    Types are named as in the schema; a node and an edge type that share a name, by their tables.
+    """
     snapshot, catalog = then.snapshot, then.catalog
     options = {"branch": str(snapshot.branch), "commit": str(snapshot.commit_id)}
     options |= _as_variables(s3)
+    kinds: list[NodeType | EdgeType] = [*catalog.nodes.values(), *catalog.edges.values()]
+    names = map(catalog.short_name, kinds)
     return {
         name: session.read.format(FORMAT).options(type=name, **options).load(then.uri)
-        for name in (*catalog.nodes, *catalog.edges)
+        for name in names
     }
 
 

@@ -47,21 +47,25 @@ def select(
 ) -> Selection:
     """Return the tables of the named types and the named tables; all if none is named.
 
+    The name of both a node and an edge type means both of them.
+
     Raises:
         NotFoundError: the schema knows no such type or table.
     """
     kinds: list[Kind] = [*catalog.nodes.values(), *catalog.edges.values()]
-    known = {kind.table_key for kind in kinds}
+    known, names = {kind.table_key for kind in kinds}, {kind.name for kind in kinds}
     chosen: set[str] = set()
     for name in types:
-        kind = catalog.nodes.get(name) or catalog.find_edge(name)
-        if kind is None:
-            raise NotFoundError(f"the schema has no type '{name}'")
-        chosen.add(kind.table_key)
+        found = catalog.types_named(name)
+        if not found:
+            raise NotFoundError(
+                f"unknown export type '{name}'", hint=f"types: {', '.join(sorted(names))}"
+            )
+        chosen |= {kind.table_key for kind in found}
     for key in tables:
         if key not in known:
             raise NotFoundError(
-                f"there is no table '{key}'", hint=f"tables: {', '.join(sorted(known))}"
+                f"unknown export table '{key}'", hint=f"tables: {', '.join(sorted(known))}"
             )
         chosen.add(key)
     return Selection(snapshot, catalog, tuple(sorted(chosen or known)))
@@ -198,10 +202,14 @@ def _folder(target: str | Path | IO[bytes]) -> Path:
 
 
 def _write_parquet(selection: Selection, folder: Path) -> None:
-    """Write one file per type, named after it; a time of day needs a type that keeps it."""
+    """Write one file per type, named after it; a time of day needs a type that keeps it.
+
+    Where a node and an edge type share a name, the files are `node.Name` and `edge.Name`.
+    """
     for key in selection.keys:
         schema = _parquet_schema(selection.snapshot.open(key).schema)
-        path = folder / f"{key.partition(':')[2]}.parquet"
+        word = selection.catalog.short_name(kind_by_key(selection.catalog, key))
+        path = folder / f"{word.replace(':', '.')}.parquet"
         with _unfinished(path) as draft, pq.ParquetWriter(draft, schema) as writer:
             for rows in ordered_rows(selection.snapshot, key):
                 arrays = [_moments(rows[name].combine_chunks()) for name in schema.names]

@@ -18,6 +18,7 @@ from typing import IO, Any, Literal, TypeAlias
 import pyarrow as pa
 
 from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.pipeline.files import S3, InputFile, find_files
 from omnigraph.pipeline.lines import Compression
 from omnigraph.pipeline.model import InputError
@@ -127,7 +128,9 @@ class _Finder:
         table_format = _TABLE_FORMATS.get(file.parts.suffix.lower())
         if table_format is None:
             return _lines(file.name, self._seekable(file))
-        return self._table(file.parts.stem, file.name, file, table_format)
+        # No name of a type has a dot: `edge.Knows.parquet` holds the edges where nodes share it.
+        word = file.parts.stem.replace(".", ":", 1)
+        return self._table(word, file.name, file, table_format)
 
     def _seekable(self, file: InputFile) -> InputFile:
         """Return a file that tasks can read in pieces, and again."""
@@ -172,25 +175,13 @@ class _Finder:
         return TableSource(name, whole, table_format, kind.table_key, whole.size)
 
     def _kind(self, word: str, name: str) -> NodeType | EdgeType:
-        """Return the type that a word means: its name, or `node:` or `edge:` and its name."""
-        group, colon, short = word.partition(":")
-        nodes, edges = self._catalog.nodes, self._catalog.edges
-        found: NodeType | EdgeType | None
-        match group if colon else "":
-            case "node":
-                found, known = nodes.get(short), [*nodes]
-            case "edge":
-                found, known = self._catalog.find_edge(short), [*edges]
-            case _:
-                group, short = "", word
-                found, known = nodes.get(word) or self._catalog.find_edge(word), [*nodes, *edges]
-        if found is not None:
-            return found
-        what = f"{group} type" if group else "type"
-        raise InputError(
-            f"{name}: the schema has no {what} '{short}'",
-            hint=f'name the type: {{"Type": "{name}"}}; known {what}s: {", ".join(known)}',
-        )
+        try:
+            return self._catalog.type_named(word)
+        except NotFoundError as error:
+            hint = f'name the type: {{"Type": "{name}"}}; {error.hint}'
+            raise InputError(f"{name}: {error}", hint=hint) from None
+        except BadRequestError as error:
+            raise InputError(f"{name}: {error}", hint=error.hint) from None
 
     def _stream(self, name: str, stream: Any) -> Source:  # noqa: ANN401 - anything with `read`
         path = self._copy_path()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from omnigraph.compiler.types import PropType, Scalar
+from omnigraph.errors import BadRequestError, NotFoundError
 
 ID, SRC, DST = "id", "src", "dst"
 NODE_SYSTEM_COLUMNS = (ID,)
@@ -147,6 +148,55 @@ class Catalog:
     def find_edge(self, word: str) -> EdgeType | None:
         """Return the edge a traversal word means: the exact name first, then ignoring case."""
         return self.edges.get(word) or self._edges_folded.get(word.lower())
+
+    def types_named(self, word: str) -> tuple[NodeType | EdgeType, ...]:
+        """Return the types a word means: a name, or `node:` or `edge:` and a name.
+
+        A node and an edge type may share a name: then it means both of them. Edges are found
+        whatever their case, but only where no name is exactly the word.
+        """
+        group, name = _split(word)
+        if group:
+            alone = self.nodes.get(name) if group == "node" else self.find_edge(name)
+            return () if alone is None else (alone,)
+        exact = (self.nodes.get(word), self.edges.get(word))
+        found = tuple(one for one in exact if one is not None)
+        loose = self.find_edge(word)
+        return found or (() if loose is None else (loose,))
+
+    def type_named(self, word: str) -> NodeType | EdgeType:
+        """Return the one type a word means; see `types_named`.
+
+        Raises:
+            NotFoundError: there is no such type.
+            BadRequestError: a node and an edge type have this name.
+        """
+        match self.types_named(word):
+            case (one,):
+                return one
+            case ():
+                group, name = _split(word)
+                known = [*(() if group == "edge" else self.nodes)]
+                known += () if group == "node" else self.edges
+                what = f"{group} type" if group else "type"
+                raise NotFoundError(
+                    f"the schema has no {what} '{name}'", hint=f"it has {', '.join(known)}"
+                )
+            case _:
+                raise BadRequestError(
+                    f"a node and an edge type are named '{word}'",
+                    hint=f"say which one: 'node:{word}' or 'edge:{word}'",
+                )
+
+    def short_name(self, kind: NodeType | EdgeType) -> str:
+        """Return the shortest word that means this type alone."""
+        return kind.name if len(self.types_named(kind.name)) == 1 else kind.table_key
+
+
+def _split(word: str) -> tuple[str, str]:
+    """Return `node` or `edge` and the name behind it; a bare name has neither."""
+    group, colon, name = word.partition(":")
+    return (group, name) if colon and group in ("node", "edge") else ("", word)
 
 
 def _blobs(properties: Mapping[str, Property]) -> frozenset[str]:
