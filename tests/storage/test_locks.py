@@ -11,7 +11,8 @@ from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.uri import parse_uri
 from omnigraph.errors import ConflictError
 from omnigraph.storage.counters import Counters
-from omnigraph.storage.locks import LeaseLostError, Locks, LockTimeoutError, _LeaseLocks
+from omnigraph.storage.leases import LeaseLocks, LeaseLostError
+from omnigraph.storage.locks import Locks, LockTimeoutError
 from omnigraph.storage.objects import Objects
 from tests.storage.conftest import QUIET, SteeredClock
 
@@ -28,7 +29,7 @@ def make_leases(root, clock, ttl_s=8.0):
     counters = Counters()
     objects = Objects(parse_uri(str(root)), options, counters)
     locks = Locks(objects, options, clock, counters)
-    locks._backend = _LeaseLocks(objects, clock, ttl_s)
+    locks._backend = LeaseLocks(objects, clock, ttl_s)
     return locks
 
 

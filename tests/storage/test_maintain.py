@@ -9,6 +9,7 @@ from omnigraph.errors import BadRequestError
 from omnigraph.storage import layout
 from omnigraph.storage.cleanup import CleanupPolicy
 from omnigraph.storage.create import TableSpec
+from omnigraph.storage.intent import stage_ahead
 from omnigraph.storage.manifest import HEAD, LAST_ROW, head_address, read_rows
 from omnigraph.storage.options import Retention
 from omnigraph.storage.store import open_store
@@ -16,7 +17,6 @@ from omnigraph.storage.tables.failures import SnapshotExpiredError
 from omnigraph.storage.tables.index import IndexSpec, list_indexes
 from omnigraph.storage.tables.predicate import equals
 from omnigraph.storage.tables.scan import ROW_ADDRESS
-from omnigraph.storage.window import stage_ahead
 from tests.storage.conftest import QUIET, SteeredClock
 from tests.support.storage_model import A, B, check_lines, contents, empty_graph, write
 

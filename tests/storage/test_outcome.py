@@ -4,7 +4,7 @@ import pytest
 
 from omnigraph.errors import ErrorKind, NotFoundError, StorageError
 from omnigraph.storage import create, layout, publish, window
-from omnigraph.storage.locks import LeaseLostError
+from omnigraph.storage.leases import LeaseLostError
 from omnigraph.storage.manifest import find_commit
 from omnigraph.storage.sidecar import OutcomePendingError
 from omnigraph.storage.store import open_store

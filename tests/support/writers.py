@@ -8,7 +8,7 @@ from pathlib import Path
 
 from omnigraph.errors import ConflictError, NotFoundError
 from omnigraph.storage.cleanup import CleanupPolicy
-from omnigraph.storage.locks import _HeldLease
+from omnigraph.storage.leases import HeldLease
 from omnigraph.storage.options import DEFAULTS, Retention, StorageOptions
 from omnigraph.storage.store import GraphStore, open_store
 from omnigraph.storage.tables.failures import SnapshotExpiredError
@@ -125,7 +125,7 @@ def hold_and_commit(
     A `blind` one never notices that its lease is gone, as if it froze between look and leap.
     """
     if blind:
-        setattr(_HeldLease, "check", lambda _: None)  # noqa: B010 - a method on purpose
+        setattr(HeldLease, "check", lambda _: None)  # noqa: B010 - a method on purpose
     with open_store(root, options=options) as store:
         say("opened")
         session = store.begin(branch, actor=name)
@@ -140,7 +140,7 @@ def append_blindly(say: Say, root: str, options: StorageOptions, name: str) -> N
 
     Appends are what Lance rebases without a word: nothing but a fence keeps them out.
     """
-    setattr(_HeldLease, "check", lambda _: None)  # noqa: B010 - a method on purpose
+    setattr(HeldLease, "check", lambda _: None)  # noqa: B010 - a method on purpose
     with open_store(root, options=options) as store:
         session = store.begin()
         session.append(A, rows({name: 1}))

@@ -6,13 +6,15 @@ Knows nothing of nodes, edges or queries. In control-flow order, from the top:
 - `upgrade`, `relocation`, `verify`, `usage`: what an open checks, and what an operator asks.
 - `maintain`, `cleanup`: fewer pieces of the same rows; what nobody needs goes.
 - `orphans`, `needed`: what no graph knows any more, and what must stay.
-- `create`: making a graph; `write`, `load`, `window`: write sessions, long loads, how they commit.
-- `recovery`, `evidence`: healing what an interrupted writer left, and what proves it.
+- `create`: making a graph; `write`, `load`: write sessions, long loads.
+- `window`, `intent`, `plan`: how they commit; what that publishes; what was asked for.
+- `recovery`, `healing`, `evidence`: what an interrupted writer left: decided, carried out, proven.
 - `publish`: the commit protocol.
 - `branches`, `history`, `projections`: lines of commits and views of them.
 - `snapshot`: one immutable view; `manifest`, `legacy`: the rows of `__manifest`, now and before.
-- `kernel`: the parts bundled; `locks`, `sidecar`, `pins`, `records`: one writer, its intent,
-  long readers, plain values.
+- `kernel`: the parts bundled; `sidecar`, `pins`, `records`: a writer's intent, long readers,
+  plain values.
+- `locks` (over `flocks` and `leases`), `holders`: one writer at a time, and who it is.
 - `tables`: one Lance dataset at a time.
 - `objects` (over `backends`), `layout`, `options`, `counters`: small objects, names on disk,
   settings, counts.

@@ -18,13 +18,14 @@ from typing import Self
 from omnigraph.base.ids import OperationId, TableKey
 from omnigraph.errors import BadRequestError, StorageError
 from omnigraph.storage import layout
+from omnigraph.storage.intent import fork_table
 from omnigraph.storage.locks import branch_lock_name
 from omnigraph.storage.pins import Pin, create_pin
+from omnigraph.storage.plan import Plan
 from omnigraph.storage.publish import physical_intent, publish
 from omnigraph.storage.records import TableVersion
 from omnigraph.storage.recovery import settled_head
 from omnigraph.storage.tables.foreign import FragmentTarget, fragment_target
-from omnigraph.storage.window import Plan, fork_table
 
 log = logging.getLogger(__name__)
 

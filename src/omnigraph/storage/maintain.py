@@ -18,8 +18,9 @@ from omnigraph.base.ids import BranchName, TableKey
 from omnigraph.errors import ConflictError, OmniGraphError
 from omnigraph.storage import layout
 from omnigraph.storage.cleanup import clean_manifest, clean_projections, clean_table_versions
+from omnigraph.storage.holders import HeldLock
 from omnigraph.storage.kernel import Kernel
-from omnigraph.storage.locks import HeldLock, branch_lock_name
+from omnigraph.storage.locks import branch_lock_name
 from omnigraph.storage.manifest import HEAD_PROPERTY, LAST_ROW, Head, head_row, with_place
 from omnigraph.storage.pins import being_loaded, live_pins
 from omnigraph.storage.projections import reconcile

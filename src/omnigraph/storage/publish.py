@@ -18,8 +18,8 @@ from omnigraph.base.failpoints import failpoint, register
 from omnigraph.base.ids import BranchName, OperationId, TableKey
 from omnigraph.errors import StorageError
 from omnigraph.storage import layout
+from omnigraph.storage.holders import HeldLock
 from omnigraph.storage.kernel import Kernel
-from omnigraph.storage.locks import HeldLock
 from omnigraph.storage.manifest import Head, State, finish_publish, stage_publish
 from omnigraph.storage.records import Changes, Commit, TableVersion
 from omnigraph.storage.sidecar import Sidecar, SidecarTable, delete_sidecar, write_sidecar

@@ -26,6 +26,7 @@ from omnigraph.storage.branches import (
 from omnigraph.storage.cleanup import CleanupPolicy, CleanupStats, cleanup
 from omnigraph.storage.counters import Counters
 from omnigraph.storage.create import TableSpec, create_graph
+from omnigraph.storage.healing import Recovered
 from omnigraph.storage.history import (
     CommitNotFoundError,
     RecentKeys,
@@ -33,8 +34,9 @@ from omnigraph.storage.history import (
     line_commit,
     snapshot_at,
 )
+from omnigraph.storage.holders import Holder
 from omnigraph.storage.kernel import Kernel, build_kernel
-from omnigraph.storage.locks import Holder, branch_lock_name
+from omnigraph.storage.locks import branch_lock_name
 from omnigraph.storage.maintain import (
     CompactionStats,
     Upkeep,
@@ -46,10 +48,11 @@ from omnigraph.storage.maintain import (
 from omnigraph.storage.manifest import find_commit, read_commits
 from omnigraph.storage.options import DEFAULTS, StorageOptions
 from omnigraph.storage.pins import PinRecord, live_pins
+from omnigraph.storage.plan import Plan
 from omnigraph.storage.projections import reconcile
 from omnigraph.storage.publish import digest
 from omnigraph.storage.records import Commit, Kind
-from omnigraph.storage.recovery import Recovered, entry_head, heal_torn_manifest, sweep
+from omnigraph.storage.recovery import entry_head, heal_torn_manifest, sweep
 from omnigraph.storage.relocation import check_root
 from omnigraph.storage.snapshot import Heads, Snapshot, snapshot_of
 from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError
@@ -59,7 +62,6 @@ from omnigraph.storage.tables.spread import Spread
 from omnigraph.storage.upgrade import needs_upgrade, upgrade
 from omnigraph.storage.usage import DiskUse, disk_usage
 from omnigraph.storage.verify import Finding, verify
-from omnigraph.storage.window import Plan
 from omnigraph.storage.write import WriteSession
 
 

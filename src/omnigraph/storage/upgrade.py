@@ -17,9 +17,10 @@ from omnigraph.base.ids import BranchName, CommitId
 from omnigraph.errors import FormatError
 from omnigraph.storage import layout
 from omnigraph.storage.branches import branch_refs, live_branches
+from omnigraph.storage.holders import HeldLock
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.legacy import ROW_VERSION, derive_tables, legacy_commits, legacy_rows
-from omnigraph.storage.locks import REFS_LOCK, HeldLock, branch_lock_name
+from omnigraph.storage.locks import REFS_LOCK, branch_lock_name
 from omnigraph.storage.manifest import (
     GRAPH_ROOT_KEY,
     GRAPH_UUID_KEY,

@@ -1,8 +1,8 @@
 """The commit window: from a plan of changes to one visible commit.
 
-Staging happens outside the lock, against the plan's snapshot. Inside the window the head is
-re-read; what moved since is re-validated or refused; writes that lost only to maintenance are
-staged again without the caller noticing. Knows rows and keys, not what they mean.
+Inside the branch's lock the head is re-read; what moved since the plan's snapshot is
+re-validated or refused; writes that lost only to maintenance go through without the caller
+noticing. After an error it says what became of the write. Knows no rows: `intent` stages them.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from omnigraph.base.failpoints import failpoint, register
 from omnigraph.base.ids import BranchName, CommitId, TableKey
 from omnigraph.errors import (
     ConflictError,
@@ -25,40 +23,19 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.storage import layout
-from omnigraph.storage.create import TableSpec
-from omnigraph.storage.history import RecentKeys
-from omnigraph.storage.kernel import Kernel
-from omnigraph.storage.locks import HeldLock, branch_lock_name
+from omnigraph.storage.holders import HeldLock
+from omnigraph.storage.intent import Ready, intent_on, stage_ahead
+from omnigraph.storage.locks import branch_lock_name
 from omnigraph.storage.manifest import Head, find_commit
-from omnigraph.storage.projections import adopted_rows
-from omnigraph.storage.publish import (
-    Intent,
-    TableMove,
-    digest,
-    publish,
-    sync_versions,
-)
-from omnigraph.storage.records import Changes, Commit, Kind, TableVersion
+from omnigraph.storage.plan import CommitWindow, Plan, Terms
+from omnigraph.storage.publish import Intent, publish
+from omnigraph.storage.records import Commit, TableVersion
 from omnigraph.storage.recovery import heal_drift, recover_branch, settled_head
 from omnigraph.storage.sidecar import OutcomePendingError
-from omnigraph.storage.snapshot import Heads, Snapshot, snapshot_of
+from omnigraph.storage.snapshot import Snapshot, snapshot_of
 from omnigraph.storage.tables.failures import CommitRaceError
-from omnigraph.storage.tables.fork import create_fork, fork_files, name_is_free
-from omnigraph.storage.tables.handle import Handle
-from omnigraph.storage.tables.stage import (
-    Staged,
-    TableWrite,
-    rebased,
-    stage,
-)
 
 log = logging.getLogger(__name__)
-
-BEFORE_FORK_SYNC = register("write.before_fork_sync", "a table has its fork; it is not durable")
-AFTER_FORK = register("write.after_fork", "a table has its fork; no manifest names it yet")
-AFTER_CREATE = register(
-    "write.after_create_table", "a dataset was created; no manifest names it yet"
-)
 
 Outcome = Literal["committed", "unchanged", "replayed"]
 
@@ -86,72 +63,6 @@ class HeadMovedError(ConflictError):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CommitWindow:
-    """What changed between the session's snapshot and the head it is about to go on top of."""
-
-    base: Snapshot
-    head: Snapshot
-    moved: tuple[TableKey, ...]
-    """Tables with logical changes in between, including added and dropped ones."""
-
-
-Revalidate = Callable[[CommitWindow], None]
-
-
-@dataclass(slots=True)
-class PlannedWrite:
-    """What a session does to one table."""
-
-    write: TableWrite
-    strict: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    """A write staged before the window; `staged` is None if it changes nothing there."""
-
-    table: TableVersion
-    staged: Staged | None
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What the caller demands of and attaches to a commit."""
-
-    revalidate: Revalidate | None
-    if_head: str | None
-    idempotency_key: str | None
-    request_hash: str | None
-    result: object
-    merged_parent: CommitId | None
-    merged_from: BranchName | None
-
-
-@dataclass(slots=True)
-class Plan:
-    """Everything a session has collected, ready to be committed on top of `base`."""
-
-    kernel: Kernel
-    heads: Heads
-    recent: RecentKeys
-    base: Snapshot
-    actor: str | None
-    kind: Kind
-    writer_kind: str
-    after_commit: Callable[[Head], None]
-    writes: dict[TableKey, PlannedWrite] = field(default_factory=dict)
-    created: dict[TableKey, TableSpec] = field(default_factory=dict)
-    dropped: list[TableKey] = field(default_factory=list)
-    renamed: dict[TableKey, TableKey] = field(default_factory=dict)
-    files: dict[str, bytes] = field(default_factory=dict)
-
-    @property
-    def branch(self) -> BranchName:
-        """Return the branch being written."""
-        return self.base.branch
-
-
 def commit_plan(plan: Plan, terms: Terms) -> tuple[Commit, Outcome]:
     """Run the window, again with jitter if a zombie writer got in between."""
     kernel = plan.kernel
@@ -172,7 +83,7 @@ def commit_plan(plan: Plan, terms: Terms) -> tuple[Commit, Outcome]:
 def _window(
     plan: Plan,
     terms: Terms,
-    ready: dict[TableKey, _Ready],
+    ready: dict[TableKey, Ready],
     attempted: list[CommitId],
 ) -> tuple[Commit, Outcome]:
     """One attempt under the lock: heal, re-read, re-validate, publish."""
@@ -193,7 +104,7 @@ def _window(
                 return seen, "replayed"
         _check_terms(plan, terms, head)
         head = _without_drift(plan, head, beyond)
-        intent = _intent(plan, terms, head, ready)
+        intent = intent_on(plan, terms, head, ready)
         if intent is None:
             return _head_commit(head), "unchanged"
         attempted.append(intent.commit.id)
@@ -233,17 +144,6 @@ def _settled_after(plan: Plan, intent: Intent, lock: HeldLock, error: Exception)
         raise error
     log.warning("%s stands in spite of an error: %s", what, error)
     return head
-
-
-def stage_ahead(plan: Plan) -> dict[TableKey, _Ready]:
-    """Stage outside the lock what already has its place; forks must wait for the window."""
-    ready: dict[TableKey, _Ready] = {}
-    for key, planned in plan.writes.items():
-        table = plan.base.tables.get(key)
-        if table is not None and layout.fork_owner(table.branch) == plan.branch:
-            staged = stage(plan.kernel.tables, plan.base.handle(key), planned.write)
-            ready[key] = _Ready(table, staged)
-    return ready
 
 
 def check_head(head: Head, wanted: str) -> None:
@@ -309,135 +209,6 @@ def _moved(base: Snapshot, head: Head) -> tuple[TableKey, ...]:
     changed = {key for key, sequence in head.changed.items() if sequence > base.sequence}
     swapped = set(base.tables) ^ set(head.tables)
     return tuple(sorted(changed | swapped))
-
-
-def _intent(
-    plan: Plan,
-    terms: Terms,
-    head: Head,
-    ready: Mapping[TableKey, _Ready],
-) -> Intent | None:
-    """Return what to publish on top of this head; None if nothing would change."""
-    kernel = plan.kernel
-    created = {key: _create(plan, head, spec) for key, spec in plan.created.items()}
-    moves: list[TableMove] = []
-    versions: list[TableVersion] = []
-    registered = {
-        key: TableVersion(key, handle.location, handle.version, handle.branch, handle.row_count)
-        for key, handle in created.items()
-    }
-    for new, old in plan.renamed.items():
-        registered[new] = head.tables[old]._replace(key=new)
-    for key, planned in plan.writes.items():
-        entry = registered.get(key) or head.tables[key]
-        staged = _staged_on(plan, entry, planned, ready.get(key))
-        if staged is None:
-            continue
-        moves.append(TableMove(key, staged))
-        after = TableVersion(
-            key,
-            entry.location,
-            staged.base.version + 1,
-            staged.base.branch,
-            staged.row_count_on(entry.row_count),
-        )
-        if key in registered:
-            registered[key] = after
-        else:
-            versions.append(after)
-    changes = Changes(
-        tuple(versions),
-        tuple(registered.values()),
-        (*plan.dropped, *plan.renamed.values()),
-        {name: digest(content) for name, content in sorted(plan.files.items())},
-    )
-    if changes.is_empty and terms.merged_parent is None:
-        return None
-    adopted = (
-        None if terms.merged_from is None else adopted_rows(plan.heads, head, terms.merged_from)
-    )
-    return Intent(
-        kernel.new_operation_id(),
-        plan.branch,
-        plan.writer_kind,
-        new_commit(kernel, head, plan, terms, changes),
-        changes,
-        tuple(moves),
-        adopted,
-        terms.merged_from,
-        plan.files,
-        tuple(created.values()),
-    )
-
-
-def new_commit(kernel: Kernel, head: Head, plan: Plan, terms: Terms, changes: Changes) -> Commit:
-    """Return the commit row of this write."""
-    commit_id = kernel.new_commit_id()
-    touched = (*changes.versions, *changes.registered)
-    return Commit(
-        commit_id,
-        head.sequence + 1,
-        plan.branch,
-        head.manifest_version + 1,
-        head.commit_id,
-        terms.merged_parent,
-        kernel.clock.now_us(),
-        plan.actor,
-        plan.kind,
-        commit_id if plan.kind == "logical" else head.logical_id,
-        tuple(sorted({table.key for table in touched} | set(changes.dropped))),
-        terms.idempotency_key,
-        terms.request_hash,
-        terms.result,
-    )
-
-
-def _staged_on(
-    plan: Plan, entry: TableVersion, planned: PlannedWrite, ready: _Ready | None
-) -> Staged | None:
-    """Return the write staged for the table's current version, re-staging if it moved."""
-    tables = plan.kernel.tables
-    if layout.fork_owner(entry.branch) != plan.branch:
-        return stage(tables, fork_table(plan.kernel, plan.branch, entry), planned.write)
-    if ready is not None:
-        staged = ready.staged
-        if ready.table.place == entry.place:
-            return staged
-        base = tables.open(entry.location, entry.branch, entry.version)
-        moved = None if staged is None else rebased(staged, base)
-        if moved is not None:
-            return moved
-        plan.kernel.counters.add("restaged_writes")
-    base = tables.open(entry.location, entry.branch, entry.version)
-    return stage(tables, base, planned.write)
-
-
-def fork_table(kernel: Kernel, branch: BranchName, entry: TableVersion) -> Handle:
-    """Give a branch its own lineage of a table, at the version it inherits; we hold its lock."""
-    name = layout.fork_name(branch)
-    if not name_is_free(kernel.objects, entry.location, name):
-        fresh = kernel.ulids.next(kernel.clock.now_us())
-        name = layout.fork_name(branch, fresh)
-    base = kernel.tables.open(entry.location, entry.branch, entry.version)
-    forked = create_fork(base, name)
-    failpoint(BEFORE_FORK_SYNC)
-    kernel.objects.sync_named(fork_files(entry.location, name, forked.version))
-    failpoint(AFTER_FORK)
-    return forked
-
-
-def _create(plan: Plan, head: Head, spec: TableSpec) -> Handle:
-    """Create the dataset of a new table, over the remains of an interrupted attempt."""
-    kernel = plan.kernel
-    location = layout.table_location(spec.key)
-    taken = {table.location for table in head.tables.values()}
-    used_up = kernel.objects.exists(layout.retired_marker(location, None))
-    if location in taken or used_up or kernel.objects.list(f"{location}/{layout.VERSIONS_DIR}"):
-        location = f"{location}.{kernel.ulids.next(kernel.clock.now_us()).lower()}"
-    handle = kernel.tables.create(location, spec.schema.empty_table())
-    sync_versions(kernel, [handle])
-    failpoint(AFTER_CREATE)
-    return handle
 
 
 def _head_commit(head: Head) -> Commit:

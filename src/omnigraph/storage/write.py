@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from omnigraph.base.failpoints import register
 from omnigraph.base.ids import BranchName, CommitId, TableKey
 from omnigraph.errors import BadRequestError, InternalError
 from omnigraph.storage.create import TableSpec
 from omnigraph.storage.load import LOAD_TTL_S, Load, start_load
+from omnigraph.storage.plan import CommitWindow, Plan, PlannedWrite, Revalidate, Terms
 from omnigraph.storage.records import Commit
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.foreign import Adopt, ForeignFragment
@@ -26,19 +26,13 @@ from omnigraph.storage.tables.stage import (
     TableWrite,
 )
 from omnigraph.storage.window import (
-    CommitWindow,
     ExpectedVersionMismatch,
     HeadMovedError,
     Outcome,
-    Plan,
-    PlannedWrite,
-    Revalidate,
-    Terms,
     check_head,
     commit_plan,
 )
 
-BEFORE_FORK_SYNC = register("write.before_fork_sync", "a table has its fork; it is not durable")
 __all__ = [
     "CommitWindow",
     "ExpectedVersionMismatch",

@@ -6,8 +6,8 @@ import pytest
 
 from omnigraph.errors import StorageError
 from omnigraph.storage import layout
+from omnigraph.storage.intent import stage_ahead
 from omnigraph.storage.store import open_store
-from omnigraph.storage.window import stage_ahead
 from tests.support.faults import files_of, use_read_only, write_on_a_full_disk
 from tests.support.operations import QUIET
 from tests.support.storage_model import A, B, check_whole, contents, new_graph, rows, write

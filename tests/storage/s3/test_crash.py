@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from omnigraph.errors import AlreadyExistsError, NotFoundError
-from omnigraph.storage import recovery
+from omnigraph.storage import healing
 from omnigraph.storage.store import open_store
 from tests.support.operations import OPERATIONS, on_s3, record_passes, run_operation
 from tests.support.storage_model import (
@@ -96,7 +96,7 @@ def test_only_the_fence_keeps_the_appends_of_a_broken_lease_out(
     """The zombie looks at no lock; what stops it must be in the tables themselves."""
     if not fenced:
         unmoved = lambda tables, *place_and_mark: tables.reopen(*place_and_mark[:3])  # noqa: E731
-        monkeypatch.setattr(recovery, "restore", unmoved)
+        monkeypatch.setattr(healing, "restore", unmoved)
     with new_graph(root, options) as store:
         once = replace(options, publish_attempts=1)  # a second attempt would be a writer like any
         task = (append_blindly, root, once, "zombie")

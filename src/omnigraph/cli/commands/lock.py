@@ -18,7 +18,7 @@ from omnigraph.cli.output import say, say_json
 from omnigraph.cli.target import Flags, locate, locate_named
 
 if TYPE_CHECKING:
-    from omnigraph.storage.locks import Holder
+    from omnigraph.storage.holders import Holder
 
 app = typer.Typer(help="Show and break locks.", no_args_is_help=True)
 
