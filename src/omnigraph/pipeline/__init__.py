@@ -6,8 +6,9 @@
   `staging` gives it a folder; `engines` picks who runs its tasks: this process (`runner`) or
   `spark` (with a Java process from `spark_jvm`).
 - First stage, `tasks`: read `lines` and turn them into typed `rows` in `records` (`strict` where a
-  line needs a closer look), or read `tables` (`csv_files` among them), with `columns` and
-  `row_ids`; keep `faults`. What is left on disk is `loaded`.
+  line needs a closer look), or read `tables` (`csv_files` among them; `odd_cells` where a
+  column needs one), with `columns`, `moments` and `row_ids`; keep `faults`. What is left
+  on disk is `loaded`.
 - Second stage, `check`: what rows break together; where their keys are too many for one process,
   `spark_checks` joins `keys` on Spark. Then `fill` makes vectors from text, and `kept_vectors`
   none of them twice.

@@ -17,6 +17,7 @@ from omnigraph.engine.image.arrays import Mask
 from omnigraph.engine.write.violations import Rule, Violation
 from omnigraph.pipeline.faults import Faults
 from omnigraph.pipeline.files import InputFile
+from omnigraph.pipeline.lines import compression_of, open_stream
 from omnigraph.pipeline.row_ids import Ints
 
 
@@ -59,7 +60,7 @@ def csv_batches(path: InputFile, names: Iterable[str], ragged: Ragged) -> Iterat
         use_threads=False
     )  # else rows that are passed over have no number
     with (
-        path.open() as opened,
+        open_stream(path, compression_of(path)) as opened,
         pcsv.open_csv(opened, one_by_one, parse, convert) as reader,
     ):
         yield from reader

@@ -152,10 +152,13 @@ TABLE_SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".csv")
 
 def is_known(file: InputFile) -> bool:
     """Whether a file's name says that a load can read it."""
-    suffixes = [suffix.lower() for suffix in file.parts.suffixes]
-    if suffixes and suffixes[-1] in (".gz", ".zst"):
-        suffixes.pop()
-    return bool(suffixes) and suffixes[-1] in (*LINE_SUFFIXES, *TABLE_SUFFIXES)
+    return plain_name(file).suffix.lower() in (*LINE_SUFFIXES, *TABLE_SUFFIXES)
+
+
+def plain_name(file: InputFile) -> PurePosixPath:
+    """Return the path of a file without what says that it is compressed."""
+    parts = file.parts
+    return parts.with_suffix("") if parts.suffix.lower() in (".gz", ".zst") else parts
 
 
 def local_path(text: str) -> Path:

@@ -6,7 +6,7 @@ A line longer than allowed is passed over and reported, never held in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -17,6 +17,7 @@ from omnigraph.pipeline.model import UnreadableError
 
 Compression = Literal["gzip", "zstd"]
 BLOCK_BYTES = 16 << 20
+_MAGIC: Mapping[bytes, Compression] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _NEWLINE = b"\n"
 _BOM = b"\xef\xbb\xbf"
 
@@ -53,7 +54,7 @@ def read_blocks(
         UnreadableError: the file is gone, or its compressed data is broken.
     """
     try:
-        stream = _open(file, compression)
+        stream = open_stream(file, compression)
         try:
             yield from _cut(stream, start, end, max_line_bytes, block_bytes)
         finally:
@@ -62,8 +63,15 @@ def read_blocks(
         raise UnreadableError(f"{file.name} cannot be read: {error}") from error
 
 
-def _open(file: InputFile, compression: Compression | None) -> _Stream:
-    plain: _Stream = file.open()
+def compression_of(file: InputFile) -> Compression | None:
+    """Return how a file is compressed, whatever it is called."""
+    head = file.head(4)
+    return next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
+
+
+def open_stream(file: InputFile, compression: Compression | None) -> pa.NativeFile:
+    """Open a file for reading from its beginning on."""
+    plain = file.open()
     return plain if compression is None else pa.CompressedInputStream(plain, compression)
 
 

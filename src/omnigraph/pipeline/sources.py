@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.errors import BadRequestError, NotFoundError
-from omnigraph.pipeline.files import S3, InputFile, find_files
-from omnigraph.pipeline.lines import Compression
+from omnigraph.pipeline.files import S3, InputFile, find_files, plain_name
+from omnigraph.pipeline.lines import Compression, compression_of
 from omnigraph.pipeline.model import InputError
 from omnigraph.storage.options import S3Options
 
@@ -39,7 +39,6 @@ _TABLE_FORMATS: Mapping[str, TableFormat] = {
     ".feather": "arrow",
     ".csv": "csv",
 }
-_MAGIC: Mapping[bytes, Compression] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _STDIN = "-"
 _EXACT_PARQUET = {
@@ -125,11 +124,11 @@ class _Finder:
         return self._s3() if text.startswith(S3) else S3Options()
 
     def _file(self, file: InputFile) -> Source:
-        table_format = _TABLE_FORMATS.get(file.parts.suffix.lower())
+        table_format = _table_format(file)
         if table_format is None:
             return _lines(file.name, self._seekable(file))
         # No name of a type has a dot: `edge.Knows.parquet` holds the edges where nodes share it.
-        word = file.parts.stem.replace(".", ":", 1)
+        word = plain_name(file).stem.replace(".", ":", 1)
         return self._table(word, file.name, file, table_format)
 
     def _seekable(self, file: InputFile) -> InputFile:
@@ -139,7 +138,7 @@ class _Finder:
         copy = self._copy_path()
         with Path(file.path).open("rb") as stream, copy.open("wb") as target:
             shutil.copyfileobj(stream, target, 1 << 20)
-        return InputFile(str(copy))
+        return InputFile(str(copy), shown=file.name)
 
     def _typed(self, word: str, given: object) -> Iterator[Source]:
         if isinstance(given, list | tuple):
@@ -147,7 +146,7 @@ class _Finder:
                 yield from self._typed(word, one)
         elif isinstance(given, str | Path):
             for file in find_files(str(given), self._s3_for(str(given))):
-                table_format = _TABLE_FORMATS.get(file.parts.suffix.lower())
+                table_format = _table_format(file)
                 if table_format is None:
                     raise InputError(
                         f"{file.name} is not a .parquet, .arrow, .feather or .csv file"
@@ -194,11 +193,21 @@ class _Finder:
             else:
                 target.write(first)
                 shutil.copyfileobj(stream, target, 1 << 20)
-        return _lines(name, InputFile(str(path)))
+        return _lines(name, InputFile(str(path), shown=name))
 
     def _copy_path(self) -> Path:
         self._copies += 1
         return self._folder / f"input.{self._copies}"
+
+
+def _table_format(file: InputFile) -> TableFormat | None:
+    """Return what kind of table a file is by its name, or None."""
+    found = _TABLE_FORMATS.get(plain_name(file).suffix.lower())
+    if found not in (None, "csv") and plain_name(file) != file.parts:
+        raise InputError(
+            f"{file.name} is compressed as a whole", hint=f"unpack it: {found} files cannot be"
+        )
+    return found
 
 
 def is_spark_frame(frame: Frame) -> bool:
@@ -227,9 +236,7 @@ def write_spark_frame(frame: Frame, folder: Path) -> None:
 
 
 def _lines(name: str, file: InputFile) -> LinesSource:
-    head = file.head(4)
-    found = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
-    return LinesSource(name, file, found, file.size)
+    return LinesSource(name, file, compression_of(file), file.size)
 
 
 def _arrow(frame: Frame) -> pa.Table:

@@ -99,7 +99,7 @@ def _record(text: bytes) -> dict[str, Any]:
         found = exact_json(text)
     except orjson.JSONDecodeError as error:
         hint = "" if text.strip().endswith(b"}") else " (one record per line)"
-        raise _wrong(f"invalid JSON: {error}{hint}") from None
+        raise _wrong(f"invalid JSON at column {error.colno}: {error.msg}{hint}") from None
     if not isinstance(found, dict):
         raise _wrong("expected a JSON object")
     return found

@@ -6,12 +6,10 @@ CSV cells are text and empty ones null. Edges have `from` and `to` columns, or `
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -22,20 +20,20 @@ from omnigraph.compiler.types import FLOATS, INTEGERS, PropType, Scalar
 from omnigraph.engine.image.arrays import Mask
 from omnigraph.engine.write.cells import CellError, column
 from omnigraph.engine.write.violations import Rule, Violation
-from omnigraph.pipeline.columns import DAY_MS, OddColumnError, from_json, json_type, may_be_rounded
+from omnigraph.pipeline.columns import OddColumnError, from_json, json_type, may_be_rounded
 from omnigraph.pipeline.csv_files import Ragged, csv_batches, decoded
 from omnigraph.pipeline.faults import Faults
 from omnigraph.pipeline.files import InputFile
 from omnigraph.pipeline.model import InputError, UnreadableError
+from omnigraph.pipeline.moments import from_moments, is_moment
+from omnigraph.pipeline.odd_cells import arrow_cell, arrow_values, shown_value, text_cell
 from omnigraph.pipeline.row_ids import Ints
 from omnigraph.pipeline.rows import Kind, Rows
 from omnigraph.pipeline.sources import TableFormat
-from omnigraph.pipeline.strict import RecordError, exact_json, json_cell
 
 _BATCH_ROWS = 131_072
 _ENDS = {"from": "src", "to": "dst"}
-_EPOCH = dt.date(1970, 1, 1)
-_EPOCH_MOMENT = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_LONG_INTEGER = r"^\s*[+-]?\d{8,}\s*$"
 
 
 def read_table(
@@ -50,7 +48,7 @@ def read_table(
     start, ragged = 0, Ragged(kind.name, faults)
     try:
         for batch in _batches(path, table_format, kind, ragged):
-            _check_columns(batch.schema.names, name, kind)
+            _check_columns(_names(batch.schema, name), name, kind)
             at = ragged.numbers(start, len(batch))
             yield _rows(batch, kind, table_format == "csv", at, faults)
             start += len(batch)
@@ -73,6 +71,15 @@ def _batches(
         case "csv":
             names = [ID, *_ENDS, *_ENDS.values(), *kind.properties]
             yield from csv_batches(path, names, ragged)
+
+
+def _names(schema: pa.Schema, source: str) -> list[str]:
+    try:
+        return list(schema.names)
+    except UnicodeDecodeError:
+        raise InputError(
+            f"{source}: its header is not UTF-8", hint="save the file as UTF-8"
+        ) from None
 
 
 def _check_columns(names: list[str], source: str, kind: Kind) -> None:
@@ -144,14 +151,18 @@ def _fitted(
     try:
         return from_text(values, kind) if is_csv else from_arrow(values, kind)
     except (OddColumnError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        cell = _text_cell if is_csv else _arrow_cell
-        return _one_by_one(values, kind, owner, name, cell, at, bad, faults)
+        cells, cell = (
+            (values.to_pylist(), text_cell) if is_csv else (arrow_values(values, kind), arrow_cell)
+        )
+        return _one_by_one(cells, kind, owner, name, cell, at, bad, faults)
 
 
 def from_arrow(values: pa.Array, kind: PropType) -> pa.Array:
     """Return a column of any fitting Arrow type as the property stores it."""
     if isinstance(values, pa.DictionaryArray):
         values = values.dictionary_decode()
+    if isinstance(values, pa.RunEndEncodedArray):
+        values = pc.run_end_decode(values)
     target = arrow_type(kind)
     if pa.types.is_null(values.type):
         return pa.nulls(len(values), target)
@@ -165,20 +176,36 @@ def from_arrow(values: pa.Array, kind: PropType) -> pa.Array:
             return values
         case Scalar.BLOB if _is_bytes(found):
             return values.cast(target)
-        case Scalar.DATE | Scalar.DATETIME if pa.types.is_temporal(found):
-            return _from_moments(values, kind.scalar)
+        case Scalar.DATE | Scalar.DATETIME if is_moment(found):
+            return from_moments(values, kind.scalar)
         case Scalar.DATE | Scalar.DATETIME | Scalar.BLOB if _is_text(found):
             return from_json(values.cast(pa.string()), kind)
-        case Scalar.F32 | Scalar.F64 if pa.types.is_integer(found):
-            return values.cast(target)  # refuses integers beyond those that are always exact
-        case Scalar.F32 | Scalar.F64 if pa.types.is_floating(found):
-            return from_json(values.cast(pa.float64()), kind)
-        case scalar if scalar in INTEGERS and (
-            pa.types.is_integer(found) or pa.types.is_floating(found) or pa.types.is_decimal(found)
-        ):
-            return values.cast(target)
+        case _ if kind.is_numeric:
+            return _from_numbers(values, kind)
         case _:
             raise OddColumnError(f"{found} for {kind}")
+
+
+def _from_numbers(values: pa.Array, kind: PropType) -> pa.Array:
+    found, target, is_float = values.type, arrow_type(kind), kind.scalar in FLOATS
+    if pa.types.is_integer(found):
+        return values.cast(target)  # refuses, for floats, any beyond those that are always exact
+    if pa.types.is_floating(found) and is_float:
+        return from_json(values.cast(pa.float64()), kind)
+    if pa.types.is_floating(found):
+        if may_be_rounded(
+            values, PropType(Scalar.F64)
+        ):  # pandas makes floats where some are missing
+            raise OddColumnError("an integer may have been rounded")
+        return values.cast(target)
+    if not pa.types.is_decimal(found):
+        raise OddColumnError(f"{found} for {kind}")
+    if not is_float:
+        return values.cast(target)
+    numbers = values.cast(pa.string()).cast(pa.float64())  # directly, 2.51 is not the nearest
+    if found.scale <= 0 and may_be_rounded(numbers, kind):
+        raise OddColumnError("an integer may be rounded")
+    return from_json(numbers, kind)
 
 
 def _from_lists(values: pa.Array, kind: PropType) -> pa.Array:
@@ -196,53 +223,26 @@ def _from_lists(values: pa.Array, kind: PropType) -> pa.Array:
     return pa.ListArray.from_arrays(values.offsets, items, mask=nulls).cast(arrow_type(kind))
 
 
-def _from_moments(values: pa.Array, scalar: Scalar) -> pa.Array:
-    """Return days or milliseconds; a time of day is never dropped from what becomes a Date."""
-    if pa.types.is_date32(values.type) and scalar is Scalar.DATE:
-        return values
-    millis = _millis(values)
-    if scalar is Scalar.DATETIME:
-        return millis.view(pa.date64())
-    days = pc.cast(pc.floor(pc.divide(millis.cast(pa.float64()), DAY_MS)), pa.int64())
-    if pc.all(pc.equal(pc.multiply(days, DAY_MS), millis)).as_py() is False:
-        raise OddColumnError("a moment within a day")
-    return days.cast(pa.int32()).view(pa.date32())
-
-
-def _millis(values: pa.Array) -> pa.Array:
-    """Return milliseconds since the epoch; digits below are dropped, before 1970 too."""
-    if pa.types.is_date64(values.type):
-        return values.view(pa.int64())
-    if pa.types.is_date32(values.type):
-        return pc.multiply(values.view(pa.int32()).cast(pa.int64()), DAY_MS)
-    if not pa.types.is_timestamp(values.type):
-        raise OddColumnError("a time without a date")
-    if values.type.unit == "s":
-        return pc.multiply_checked(values.view(pa.int64()), 1_000)
-    parts = {"ms": 1, "us": 1_000, "ns": 1_000_000}[values.type.unit]
-    counts = values.view(pa.int64())
-    floored = np.floor_divide(pc.fill_null(counts, 0).to_numpy(), parts)
-    return pa.array(floored, mask=np.asarray(counts.is_null(), dtype=bool))
-
-
 def from_text(values: pa.Array, kind: PropType) -> pa.Array:
     """Return a column of CSV cells as the property stores it; lists are written as JSON."""
     if kind.is_list or kind.scalar is Scalar.VECTOR:
         raise OddColumnError("lists are read cell by cell")
+    if kind.scalar is Scalar.BOOL and not _only(values, ["true", "false"]):
+        raise OddColumnError("not true or false")
+    if kind.scalar in INTEGERS and _some_match(values, "[xX]"):
+        raise OddColumnError("Arrow would read hexadecimal digits")
     if kind.scalar in INTEGERS or kind.scalar is Scalar.BOOL:
-        if kind.scalar is Scalar.BOOL and not _only(values, ["true", "false"]):
-            raise OddColumnError("not true or false")
         return values.cast(arrow_type(kind))
     if kind.scalar in FLOATS:
         numbers = values.cast(pa.float64())
-        if may_be_rounded(numbers, kind) and _has_long_integer(values):
+        if may_be_rounded(numbers, kind) and _some_match(values, _LONG_INTEGER):
             raise OddColumnError("an integer may be rounded")
         return from_json(numbers, kind)
     return from_json(values.cast(json_type(kind)), kind)
 
 
-def _has_long_integer(texts: pa.Array) -> bool:
-    return bool(pc.any(pc.match_substring_regex(texts, r"^\s*[+-]?\d{8,}\s*$")).as_py())
+def _some_match(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())
 
 
 def _only(values: pa.Array, words: list[str]) -> bool:
@@ -250,7 +250,7 @@ def _only(values: pa.Array, words: list[str]) -> bool:
 
 
 def _one_by_one(
-    values: pa.Array,
+    values: list[Any],
     kind: PropType,
     owner: Kind,
     name: str,
@@ -260,66 +260,23 @@ def _one_by_one(
     faults: Faults,
 ) -> pa.Array:
     fitted: list[Any] = []
-    for position, value in enumerate(_python_values(values)):
+    for position, value in enumerate(values):
         try:
             fitted.append(None if value is None else cell(value, kind))
         except CellError as error:
             fitted.append(None)
             if not bad[position]:
                 text = f"{owner.name}.{name}: {error}"
-                wrong = Violation(Rule.TYPE, owner.name, text, name, value=value)
+                wrong = Violation(Rule.TYPE, owner.name, text, name, value=shown_value(value))
                 faults.add(int(at[position]), wrong)
             bad[position] = True
     return column(fitted, kind)
 
 
-def _python_values(values: pa.Array) -> list[Any]:
-    if pa.types.is_date64(values.type):
-        values = values.view(pa.int64()).cast(pa.timestamp("ms"))
-    if pa.types.is_timestamp(values.type) and values.type.unit == "ns":
-        values = values.cast(pa.timestamp("us", values.type.tz), safe=False)
-    listed: list[Any] = values.to_pylist()
-    return listed
-
-
-def _arrow_cell(value: Any, kind: PropType) -> Any:  # noqa: ANN401 - any value of a table
-    match value:
-        case list():
-            return json_cell([_plain(one) for one in value], kind)
-        case dt.datetime() if kind.scalar is Scalar.DATE and value.time() != dt.time():
-            raise CellError("a Date has no time of day")
-        case dt.datetime() if kind.scalar is Scalar.DATE:
-            return json_cell((value.date() - _EPOCH).days, kind)
-        case dt.date() if kind.scalar is Scalar.DATE and not isinstance(value, dt.datetime):
-            return json_cell((value - _EPOCH).days, kind)
-        case _:
-            return json_cell(_plain(value), kind)
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401 - any value of a table
-    if isinstance(value, dt.datetime):
-        aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
-        return (aware - _EPOCH_MOMENT) // dt.timedelta(milliseconds=1)
-    return value
-
-
-def _text_cell(text: str, kind: PropType) -> Any:  # noqa: ANN401 - any property value
-    if (
-        kind.is_list
-        or kind.scalar is Scalar.VECTOR
-        or kind.is_numeric
-        or kind.scalar is Scalar.BOOL
-    ):
-        try:
-            return json_cell(exact_json(text.encode()), kind)
-        except (orjson.JSONDecodeError, RecordError):
-            raise CellError(f"expected {kind.required()}, got '{text}'") from None
-    return json_cell(text, kind)
-
-
 def _is_bytes(found: pa.DataType) -> bool:
     return bool(
         pa.types.is_binary(found)
+        or pa.types.is_fixed_size_binary(found)
         or pa.types.is_large_binary(found)
         or pa.types.is_binary_view(found)
     )

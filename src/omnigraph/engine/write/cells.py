@@ -68,7 +68,7 @@ def _integer(value: Any, scalar: Scalar) -> int:  # noqa: ANN401 - as above
         except ValueError as error:
             raise CellError(str(error)) from None
     if not isinstance(value, int) or isinstance(value, bool):
-        raise CellError(f"expected an {scalar}, got {_name(value)}")
+        raise CellError(f"expected {_a(scalar)}, got {_name(value)}")
     low, high = INTEGER_BOUNDS[scalar]
     if not low <= value <= high:
         raise CellError(f"{value} is out of range for {scalar}")
@@ -77,7 +77,7 @@ def _integer(value: Any, scalar: Scalar) -> int:  # noqa: ANN401 - as above
 
 def _float(value: Any, scalar: Scalar) -> float:  # noqa: ANN401 - as above
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise CellError(f"expected an {scalar}, got {_name(value)}")
+        raise CellError(f"expected {_a(scalar)}, got {_name(value)}")
     try:
         return as_float(value, scalar)
     except ValueError as error:
@@ -114,7 +114,21 @@ def column(values: list[Any], kind: PropType) -> pa.Array:
     return pa.array(values, target)
 
 
+_WORDS = {
+    str: "text",
+    bool: "a Bool",
+    int: "an integer",
+    float: "a number",
+    list: "a list",
+    tuple: "a list",
+    dict: "an object",
+    type(None): "null",
+}
+
+
 def _name(value: object) -> str:
-    return {str: "text", bool: "a Bool", int: "an integer", float: "a number"}.get(
-        type(value), type(value).__name__
-    )
+    return _WORDS.get(type(value), type(value).__name__)
+
+
+def _a(scalar: Scalar) -> str:
+    return f"{'a' if scalar.startswith('U') else 'an'} {scalar}"
