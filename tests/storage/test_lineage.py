@@ -59,8 +59,11 @@ def short(monkeypatch):
 
 
 @settings(
-    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)  # the fixture only gives a place; every example makes a graph of its own
+    max_examples=6,
+    # The fixture only gives a place; every example makes a graph of its own. How fast examples are
+    # drawn says something about the machine.
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     st.lists(
         st.tuples(st.integers(0, 9), st.sampled_from("abcdefghijkl"), st.integers(0, 9)),

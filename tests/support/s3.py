@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 import socket
 import subprocess
 import sys
@@ -15,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ACCESS_KEY, SECRET_KEY, REGION, BUCKET = "omni", "omni-secret", "us-east-1", "graphs"
-_START_SECONDS = 60
+_START_SECONDS = 120
+_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,24 @@ def running_s3(folder: Path) -> Iterator[S3Server]:
     }
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "s3.json").write_text(json.dumps(identities))
-    master, volume, filer, s3 = (_free_port() for _ in range(4))
+    for attempt in range(_ATTEMPTS):
+        with _server(folder, folder / f"data{attempt}") as endpoint:
+            if endpoint is not None:
+                _create_bucket(endpoint)
+                yield S3Server(endpoint)
+                return
+    raise RuntimeError(f"no S3 server starts:\n{(folder / 'weed.log').read_text()[-2000:]}")
+
+
+@contextlib.contextmanager
+def _server(folder: Path, data: Path) -> Iterator[str | None]:
+    """Run a server and say where; nowhere if it ended, as when somebody else got its port."""
+    data.mkdir()
+    master, volume, filer, s3 = _free_ports(4)
     command = [
         str(Path(sys.executable).parent / "weed"),
         "server",
-        f"-dir={folder}",
+        f"-dir={data}",
         "-ip=127.0.0.1",
         "-ip.bind=127.0.0.1",
         f"-master.port={master}",
@@ -71,48 +86,52 @@ def running_s3(folder: Path) -> Iterator[S3Server]:
         server = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         try:
             endpoint = f"http://127.0.0.1:{s3}"
-            _wait_until_up(endpoint, server, folder / "weed.log")
-            _create_bucket(endpoint)
-            yield S3Server(endpoint)
+            yield endpoint if _is_up(endpoint, server, folder / "weed.log") else None
         finally:
             server.kill()  # its data is temporary, and a polite stop takes it 20 s
             server.wait()
 
 
-def _free_port() -> int:
-    """Return a port that is free together with its gRPC twin, 10,000 above."""
-    for _ in range(100):
-        with socket.socket() as one, socket.socket() as twin:
-            one.bind(("127.0.0.1", 0))
-            port: int = one.getsockname()[1]
-            if port + 10_000 > 65_535:
-                continue
+def _free_ports(count: int) -> list[int]:
+    """Return ports that are free together with their gRPC twins, 10,000 above.
+
+    Below the range that outgoing connections are given ports of, so that none of them takes one
+    before the server does.
+    """
+    found: list[int] = []
+    with contextlib.ExitStack() as held:
+        for port in random.SystemRandom().sample(range(12_000, 22_000), 1_000):
             try:
-                twin.bind(("127.0.0.1", port + 10_000))
+                for one in (port, port + 10_000):
+                    held.enter_context(socket.socket()).bind(("127.0.0.1", one))
             except OSError:
                 continue
-            return port
-    raise RuntimeError("no free port pair on loopback")
+            found.append(port)
+            if len(found) == count:
+                return found
+    raise RuntimeError("no free port pairs on loopback")
 
 
-def _wait_until_up(endpoint: str, server: subprocess.Popen[bytes], log: Path) -> None:
+def _is_up(endpoint: str, server: subprocess.Popen[bytes], log: Path) -> bool:
+    """Wait until the server answers; False if it ended instead."""
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
         if server.poll() is not None:
-            break
+            return False
         try:
-            urllib.request.urlopen(endpoint, timeout=1)
+            urllib.request.urlopen(endpoint, timeout=5)
         except urllib.error.HTTPError:
-            return  # it answers, and wants a signature
+            return server.poll() is None  # it answers, and wants a signature
         except OSError:
             time.sleep(0.1)
         else:
-            return
+            return server.poll() is None
     raise RuntimeError(f"the S3 server did not start:\n{log.read_text()[-2000:]}")
 
 
 def _create_bucket(endpoint: str) -> None:
     import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
 
     client = boto3.client(
         "s3",
@@ -124,10 +143,13 @@ def _create_bucket(endpoint: str) -> None:
     deadline = time.monotonic() + _START_SECONDS
     while True:
         try:
-            client.create_bucket(Bucket=BUCKET)
-        except client.exceptions.ClientError:
+            with contextlib.suppress(client.exceptions.BucketAlreadyOwnedByYou):
+                client.create_bucket(Bucket=BUCKET)
+            client.put_object(Bucket=BUCKET, Key="probe", Body=b"x")
+            client.delete_object(Bucket=BUCKET, Key="probe")
+        except (BotoCoreError, ClientError):
             if time.monotonic() > deadline:
                 raise
-            time.sleep(0.2)  # the filer behind it may still be starting
+            time.sleep(0.2)  # the filer and the volumes behind it may still be starting
         else:
             return

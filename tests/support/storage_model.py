@@ -114,7 +114,8 @@ def check_projections(store: GraphStore) -> None:
 
 
 def check_settled(store: GraphStore) -> None:
-    """No intent is pending and no lock is held."""
+    """No intent is pending and no lock is held, once upkeep of the store itself is through."""
+    store.settle(60)
     pending = [info.name for info in store.kernel.objects.list(layout.RECOVERY_DIR)]
     assert pending == [], "an intent is still pending"
     assert store.locks() == [], "a lock is still held"

@@ -7,14 +7,17 @@ compared. Knows nothing of waiting, nor of what is being protected.
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import replace
 
 from omnigraph.base.clock import Clock
-from omnigraph.errors import ConflictError, ErrorKind
+from omnigraph.errors import ConflictError, ErrorKind, StorageError
 from omnigraph.storage import layout
 from omnigraph.storage.holders import HeldLock, Holder, decode_holder, encode_holder
 from omnigraph.storage.objects import Objects
+
+log = logging.getLogger(__name__)
 
 _LEASE_POLL_S = 0.25
 
@@ -57,14 +60,20 @@ class HeldLease(HeldLock):
         return self._lost
 
     def _keep(self) -> None:
-        beat = 0
-        while not self._done.wait(self._leases.ttl_s / 4):
+        clock, every_s = self._leases.clock, self._leases.ttl_s / 4
+        beat, pause_s = 0, every_s
+        while not self._done.wait(pause_s):
             beat += 1
-            started = self._leases.clock.monotonic()
-            if not self._leases.renew(self.holder, beat):
-                self._lost = True
-                return
-            self._renewed_at = started
+            started = clock.monotonic()
+            try:
+                if not self._leases.renew(self.holder, beat):
+                    self._lost = True
+                    return
+                self._renewed_at = started
+            except StorageError as error:  # asked again; `check` ends a hold that stays unrenewed
+                log.warning("the lease on '%s' was not renewed: %s", self.holder.name, error)
+            # Counted from the beginning of this one: a slow store must not make the next one late.
+            pause_s = max(every_s - (clock.monotonic() - started), 0.0)
 
 
 class LeaseLocks:

@@ -21,9 +21,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 @pytest.fixture
 def options(server: S3Server) -> StorageOptions:
-    """Short leases, so that taking over from the dead does not take long."""
+    """Leases that nobody outlives: a busy machine may stop a live holder for a while."""
     s3 = S3Options(server.endpoint, ACCESS_KEY, SECRET_KEY, region=REGION, allow_http=True)
-    return replace(DEFAULTS, s3=s3, lease_ttl_s=2.0, lock_timeout_s=30, maintenance="manual")
+    return replace(DEFAULTS, s3=s3, lease_ttl_s=120.0, lock_timeout_s=60.0, maintenance="manual")
+
+
+@pytest.fixture
+def mortal(options: StorageOptions) -> StorageOptions:
+    """Leases for those who take over: as short as a live holder on a busy machine can renew."""
+    return replace(options, lease_ttl_s=6.0)
 
 
 @pytest.fixture

@@ -51,15 +51,15 @@ def _outlive(store):
 
 
 @pytest.mark.parametrize("name", TELLING)
-def test_killed_at_a_telling_gap_it_is_before_or_after(name, root, options, start):
-    _kill_at(name, [TELLING[name]], root, options, start)
+def test_killed_at_a_telling_gap_it_is_before_or_after(name, root, mortal, start):
+    _kill_at(name, [TELLING[name]], root, mortal, start)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", TELLING)
-def test_killed_at_every_gap_it_is_before_or_after(name, root, options, start):
-    _kill_at(name, None, root, options, start)
+def test_killed_at_every_gap_it_is_before_or_after(name, root, mortal, start):
+    _kill_at(name, None, root, mortal, start)
 
 
 def _kill_at(name, gaps, root, options, start):
