@@ -46,6 +46,8 @@ class Service:
     requests: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
     width: int | None = None
     """Answer with so many dimensions instead of the asked ones."""
+    pause_s: float = 0.0
+    """Think so long before a good answer."""
 
     @property
     def texts(self) -> list[str]:
@@ -72,6 +74,7 @@ def embedding_service() -> Iterator[Service]:
             if service.faults:
                 service.faults.pop(0)(self)
                 return
+            time.sleep(service.pause_s)
             answer = json.dumps(_answer(self.path, body, service.width)).encode()
             self.send_response(200)
             self.send_header("content-type", "application/json")

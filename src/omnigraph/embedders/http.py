@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -99,6 +99,8 @@ def at_once(work: Callable[[T], R], items: list[T]) -> list[R]:
     with ThreadPoolExecutor(min(WORKERS, len(items)), "omnigraph-embed") as pool:
         futures = [pool.submit(work, item) for item in items]
         try:
+            for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+                future.result()
             return [future.result() for future in futures]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
