@@ -85,7 +85,7 @@ def omnigraph(tmp_path):
             cwd=tmp_path,
             input=stdin,
             capture_output=True,
-            timeout=60,
+            timeout=120,
             check=False,
             env=clean_environment() | (env or {}),
         )
@@ -126,17 +126,17 @@ def terminal(tmp_path):
                 unseen = b""
                 os.write(leader, waiting.pop(0)[1].encode())
         os.close(leader)
-        return Ran(process.wait(timeout=60), shown.decode().replace("\r\n", "\n"), "")
+        return Ran(process.wait(timeout=120), shown.decode().replace("\r\n", "\n"), "")
 
     return run
 
 
 def _read(leader: int, process: subprocess.Popen[bytes]) -> bytes:
     """Return what a terminal is shown next; nothing when the process is done."""
-    ready, _, _ = select.select([leader], [], [], 60)
+    ready, _, _ = select.select([leader], [], [], 120)
     if not ready:
         process.kill()
-        raise TimeoutError("the command is silent for a minute")
+        raise TimeoutError("the command is silent for two minutes")
     try:
         return os.read(leader, 65_536)
     except OSError:  # the other end closed

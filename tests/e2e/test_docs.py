@@ -109,7 +109,7 @@ def test_commands_run_as_written_one_after_another(page, tmp_path):
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         assert result.returncode == 0, line + "\n" + result.stdout + result.stderr

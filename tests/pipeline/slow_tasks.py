@@ -1,17 +1,18 @@
-"""A task whose first attempt waits until Spark has started a copy of it; workers load this."""
+"""Tasks that wait for what else is to happen meanwhile; workers load this."""
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from omnigraph.pipeline.fragments import Written
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,32 @@ class SlowFirst:
 
     def _await(self, name: str, *, size: int) -> None:
         """Wait until another attempt left a note of at least this many bytes."""
-        deadline = time.monotonic() + PATIENCE_S
-        other = self.folder / name
-        while not (other.exists() and other.stat().st_size >= size):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"attempt {name} of a task did not come so far")
-            time.sleep(0.01)
+        _await_note(self.folder / name, size)
+
+
+@dataclass(frozen=True)
+class AfterFirst:
+    """Runs a task; all but that of partition 0 leave a note with their process and wait."""
+
+    task: Callable[[Any], Any]
+    folder: Path
+    GO: ClassVar[str] = "0"
+
+    def __call__(self, spec: Any) -> Any:
+        from pyspark import TaskContext
+
+        if TaskContext.get().partitionId() != 0:
+            (self.folder / str(os.getpid())).touch()
+            _await_note(self.folder / self.GO, 0)
+        return self.task(spec)
+
+
+def _await_note(note: Path, size: int) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not (note.exists() and note.stat().st_size >= size):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"nobody left the note {note.name}")
+        time.sleep(0.01)
 
 
 def written_files(found: Any) -> list[str]:

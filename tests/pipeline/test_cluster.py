@@ -7,8 +7,8 @@ last, because the worker stays dead.
 import contextlib
 import json
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -26,15 +26,17 @@ from omnigraph.pipeline import load as load_module
 from omnigraph.pipeline.fragments import write_part
 from omnigraph.pipeline.model import SparkSettings
 from omnigraph.pipeline.spark import OwnSpark
+from omnigraph.pipeline.spark_jvm import NoJavaError, find_java
 from omnigraph.pipeline.tasks import run_task
 from omnigraph.storage.cleanup import CleanupPolicy
 from omnigraph.storage.options import Retention, StorageOptions
 from omnigraph.storage.tables.predicate import equals
 from tests.pipeline.conftest import edge, jsonl, node, rows
-from tests.pipeline.slow_tasks import SlowFirst
+from tests.pipeline.slow_tasks import AfterFirst, SlowFirst
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(900),
     pytest.mark.xdist_group("spark"),
     pytest.mark.usefixtures("joins_on_spark"),
 ]
@@ -56,16 +58,17 @@ class Cluster:
     def __init__(self, folder):
         self._folder = folder
         self._home = Path(pyspark.__file__).parent
-        self._port, web = _free_port(), _free_port()
         self.workers = []
-        self.master = f"spark://127.0.0.1:{self._port}"
+        self._processes = []
+
+    def start(self):
         main = "org.apache.spark.deploy.master.Master"
-        self._web = f"http://127.0.0.1:{web}/json/"
-        self._processes = [
-            self._start(
-                main, "--host", "127.0.0.1", "--port", str(self._port), "--webui-port", str(web)
-            )
-        ]
+        # Every process chooses its ports by itself: who asks for a free one may lose it again.
+        self._processes.append(
+            self._start(main, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        )
+        self.master = self._await_word(r"Starting Spark master at (spark://\S+)")
+        self._web = f"http://127.0.0.1:{self._await_word(r'MasterWebUI.* at http://.*:([0-9]+)')}"
         for number in range(2):
             self.workers.append(self._worker(number))
         self._await_workers()
@@ -75,7 +78,7 @@ class Cluster:
         place = str(self._folder / f"worker{number}")
         found = self._start(
             main, "--host", f"127.0.0.{1 + number}", "-c", "1", "-m", "1g", "-d", place,
-            "--webui-port", str(_free_port()), self.master,
+            "--webui-port", "0", self.master,
         )  # fmt: skip
         self._processes.append(found)
         return found
@@ -97,10 +100,23 @@ class Cluster:
                 start_new_session=True,
             )
 
-    def _await_workers(self):
-        deadline = time.monotonic() + 60
+    def _await_word(self, pattern):
+        """Wait until the processes have told something."""
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
-            with contextlib.suppress(OSError), urllib.request.urlopen(self._web) as answer:
+            text = (self._folder / "log").read_text()
+            if found := re.search(pattern + "\\n", text):
+                return found[1]
+            time.sleep(0.1)
+        raise AssertionError(text[-2_000:])
+
+    def _await_workers(self):
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            with (
+                contextlib.suppress(OSError),
+                urllib.request.urlopen(f"{self._web}/json/", timeout=30) as answer,
+            ):
                 if answer.read().count(b'"ALIVE"') >= 3:
                     return
             time.sleep(0.2)
@@ -131,9 +147,9 @@ def _below(pid):
     """A process and all its descendants."""
     found = [pid]
     for one in found:
-        with contextlib.suppress(OSError):
-            text = Path(f"/proc/{one}/task/{one}/children").read_text()
-            found += [int(word) for word in text.split()]
+        for thread in Path(f"/proc/{one}/task").glob("*/children"):  # each has its own
+            with contextlib.suppress(OSError):
+                found += [int(word) for word in thread.read_text().split()]
     return found
 
 
@@ -146,16 +162,15 @@ def _has_work_left(pid):
     return False
 
 
-def _free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
+    try:
+        find_java(is_local=False)
+    except NoJavaError as missing:
+        pytest.skip(str(missing))
     made = Cluster(tmp_path_factory.mktemp("cluster"))
     try:
+        made.start()
         yield made
     finally:
         made.stop()
@@ -260,13 +275,19 @@ def committed_files(graph):
     return found
 
 
-def test_a_cluster_loads_compacts_and_indexes_and_survives_a_dead_worker(cluster, tmp_path):
+def test_a_cluster_loads_compacts_and_indexes_and_survives_a_dead_worker(
+    cluster, tmp_path, monkeypatch
+):
     people, files = write_input(tmp_path)
+    notes = tmp_path / "read"
+    notes.mkdir()
     with connected(cluster) as context, small_graph(tmp_path) as graph:
         before = len(graph.store.commits("main"))
-        killer = KillDuringRead(cluster, tmp_path / "g.omni" / "__staging")
-        result = graph.load(files, spark=context, progress=killer)
-        assert killer.has_killed, "the load was over before the worker could be killed"
+        killer = KillDuringRead(cluster, tmp_path / "g.omni" / "__staging", notes)
+        with monkeypatch.context() as patched:
+            patched.setattr(load_module, "run_task", AfterFirst(run_task, notes))
+            result = graph.load(files, spark=context, progress=killer)
+        assert killer.has_killed, "the load was over before the worker was killed"
         assert_loaded_once(graph, result)
         assert len(graph.store.commits("main")) == before + 1
         expected = {key: rows(graph, key) for key in ("node:Person", "edge:Knows")}
@@ -283,10 +304,10 @@ def test_a_cluster_loads_compacts_and_indexes_and_survives_a_dead_worker(cluster
 
 
 class KillDuringRead:
-    """Kills a worker once a task of the first stage has finished and others run."""
+    """Kills a worker that runs a task of the first stage, when another one has written."""
 
-    def __init__(self, cluster, staging):
-        self._cluster, self._staging = cluster, staging
+    def __init__(self, cluster, staging, notes):
+        self._cluster, self._staging, self._notes = cluster, staging, notes
         self.has_killed = False
 
     def stage(self, name, tasks):
@@ -294,10 +315,15 @@ class KillDuringRead:
             threading.Thread(target=self._kill, daemon=True).start()
 
     def _kill(self):
-        while not any(self._staging.glob("*/*.arrow")):
+        while not (any(self._staging.glob("*/*.arrow")) and self._is_at_work()):
             time.sleep(0.005)
         self._cluster.kill_worker()
         self.has_killed = True
+        (self._notes / AfterFirst.GO).touch()
+
+    def _is_at_work(self):
+        waiting = {int(one.name) for one in self._notes.iterdir()}
+        return not waiting.isdisjoint(_below(self._cluster.workers[0].pid))
 
     def done(self, rows, bad, size=0):
         pass

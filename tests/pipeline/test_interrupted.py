@@ -123,7 +123,7 @@ def test_a_load_that_is_killed_leaves_the_graph_as_it_was(tmp_path, stage):
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(program), graph.uri, tmp_path / "x.jsonl"],
             check=False,
-            timeout=60,
+            timeout=120,
         )
         assert done.returncode == -signal.SIGKILL
         assert graph.snapshot().commit_id == before

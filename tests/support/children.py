@@ -150,5 +150,5 @@ def _state(pid: int) -> str:
     """Return the kernel's one-letter state of a process, empty if it is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter if it goes between open and read
         return ""

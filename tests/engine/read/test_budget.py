@@ -151,8 +151,8 @@ def test_another_thread_cancels_a_running_query():
 
     thread = threading.Thread(target=run)
     thread.start()
-    assert started.wait(10)
+    assert started.wait(60)
     cancel.set()
-    thread.join(30)
+    thread.join(60)
     assert not thread.is_alive()
     assert "cancelled" in str(ended[0])
