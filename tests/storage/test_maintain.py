@@ -14,11 +14,10 @@ from omnigraph.storage.manifest import HEAD, LAST_ROW, head_address, read_rows
 from omnigraph.storage.options import Retention
 from omnigraph.storage.store import open_store
 from omnigraph.storage.tables.failures import SnapshotExpiredError
-from omnigraph.storage.tables.index import IndexSpec, list_indexes
 from omnigraph.storage.tables.predicate import equals
 from omnigraph.storage.tables.scan import ROW_ADDRESS
 from tests.storage.conftest import QUIET, SteeredClock
-from tests.support.storage_model import A, B, check_lines, contents, empty_graph, write
+from tests.support.storage_model import A, check_lines, contents, empty_graph, write
 
 NOW = replace(QUIET, retention=Retention(floor_s=0, newest_versions=1, manifest_versions=4))
 ALL = CleanupPolicy(keep_versions=1)
@@ -304,21 +303,3 @@ def test_disk_use_is_told_per_table_and_branch(store):
     assert use[location, None].data > 0
     assert use[location, "side"].data > 0
     assert use[layout.MANIFEST, "side"].versions > 0
-
-
-@pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "NGRAM", "INVERTED"])
-def test_an_index_is_built_off_the_lock_and_published_as_maintenance(store, kind):
-    write(store, {A: {f"k{i}": i for i in range(20)}, B: {"b": 1}})
-    logical = store.snapshot().commit_id
-    assert store.build_index(A, IndexSpec("id", kind, "by_id"))
-    assert store.snapshot().logical_commit_id == logical
-    assert [info.name for info in list_indexes(store.snapshot().handle(A))] == ["by_id"]
-    write(store, {A: {"new": 1}})
-    assert store.snapshot().open(A).scan(where=equals("id", "new")).num_rows == 1
-    assert list_indexes(store.snapshot().handle(A))[0].unindexed_rows == 1
-    assert store.refresh_indexes(A)
-    assert list_indexes(store.snapshot().handle(A))[0].unindexed_rows == 0
-    assert store.drop_index(A, "by_id")
-    assert list_indexes(store.snapshot().handle(A)) == []
-    assert not store.build_index("edge:E", IndexSpec("id", kind, "by_id")), "an empty table"
-    check_lines(store)

@@ -56,39 +56,35 @@ def wanted_indexes(catalog: Catalog) -> Iterator[tuple[str, IndexSpec]]:
 def ensure_indexes(
     store: GraphStore, catalog: Catalog, branch: str, spread: Spread | None = None
 ) -> list[IndexReport]:
-    """Build what is missing and fold new rows into what exists; safe to repeat.
+    """Build what is missing, and build anew what does not cover all rows; safe to repeat.
 
-    With `spread` other processes build what is missing, a group of fragments each.
+    With `spread` other processes build them, a group of fragments each.
     """
     reports = []
-    stale: set[str] = set()
     for key, spec in wanted_indexes(catalog):
         snapshot = store.snapshot(branch)
         known = {index.name: index for index in list_indexes(snapshot.handle(key))}
+        found = known.get(spec.name)
         status, reason = IndexStatus.CURRENT, None
-        if spec.name not in known:
-            status, reason = _build(store, branch, key, spec, spread)
-        elif known[spec.name].unindexed_rows:
-            reason = _kept_from(snapshot, branch, key)
-            status = IndexStatus.REFRESHED if reason is None else IndexStatus.PENDING
-            if reason is None:
-                stale.add(key)
+        if found is None or found.unindexed_rows:
+            done = IndexStatus.BUILT if found is None else IndexStatus.REFRESHED
+            reason = _build(store, snapshot, key, spec, spread)
+            status = done if reason is None else IndexStatus.PENDING
         reports.append(IndexReport(key, spec.column, spec.kind, status, reason))
-    for key in sorted(stale):
-        store.refresh_indexes(key, branch=branch)
     return reports
 
 
 def _build(
-    store: GraphStore, branch: str, key: str, spec: IndexSpec, spread: Spread | None
-) -> tuple[IndexStatus, str | None]:
-    snapshot = store.snapshot(branch)
+    store: GraphStore, snapshot: Snapshot, key: str, spec: IndexSpec, spread: Spread | None
+) -> str | None:
+    """Build an index; say why not, if so."""
+    branch = str(snapshot.branch)
     reason = _not_yet(snapshot, key, spec) or _kept_from(snapshot, branch, key)
     if reason is not None:
-        return IndexStatus.PENDING, reason
+        return reason
     if any(store.build_index(key, spec, branch, spread) for _ in range(_ATTEMPTS)):
-        return IndexStatus.BUILT, None
-    return IndexStatus.PENDING, "writers kept moving the table; try again"
+        return None
+    return "the table was compacted or replaced every time; try again"
 
 
 def _kept_from(snapshot: Snapshot, branch: str, key: str) -> str | None:

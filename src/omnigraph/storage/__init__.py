@@ -4,7 +4,8 @@ Knows nothing of nodes, edges or queries. In control-flow order, from the top:
 
 - `store`: `GraphStore`, what the engine uses.
 - `upgrade`, `relocation`, `verify`, `usage`: what an open checks, and what an operator asks.
-- `maintain`, `cleanup`: fewer pieces of the same rows; what nobody needs goes.
+- `maintain`, `indexing`, `cleanup`: fewer pieces of the same rows; faster ways to them; what
+  nobody needs goes.
 - `orphans`, `needed`: what no graph knows any more, and what must stay.
 - `create`: making a graph; `write`, `load`: write sessions, long loads.
 - `window`, `intent`, `plan`: how they commit; what that publishes; what was asked for.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -25,10 +25,7 @@ from omnigraph.storage.manifest import HEAD_PROPERTY, LAST_ROW, Head, head_row, 
 from omnigraph.storage.pins import being_loaded, live_pins
 from omnigraph.storage.projections import reconcile
 from omnigraph.storage.publish import (
-    Intent,
-    TableMove,
     physical_intent,
-    publish,
     publish_moved,
     sync_versions,
     write_sidecar_for,
@@ -46,7 +43,6 @@ from omnigraph.storage.tables.compact import (
     still_fits,
 )
 from omnigraph.storage.tables.handle import Handle
-from omnigraph.storage.tables.index import IndexSpec, drop_index, optimize_indexes, stage_index
 from omnigraph.storage.tables.spread import Spread
 from omnigraph.storage.tables.stage import stage_refold
 from omnigraph.storage.tables.tiers import Merge, due_merge, fragment_rows, over_full_tier
@@ -152,19 +148,6 @@ def _publish_compaction(
     failpoint(AFTER_SIDECAR)
     handle = commit_compaction(kernel.tables, ahead, kernel.tables.open(*table.place))
     failpoint(AFTER_COMPACT)
-    _publish_in_place(kernel, heads, head, intent, table, handle, sidecar)
-
-
-def _publish_in_place(
-    kernel: Kernel,
-    heads: Heads,
-    head: Head,
-    intent: Intent,
-    table: TableVersion,
-    handle: Handle,
-    sidecar: Sidecar,
-) -> None:
-    """Publish a table that an operation of Lance has moved by itself."""
     # Lance may take several versions; recovery looks at each of them.
     kernel.objects.sync_named(
         layout.version_file(table.location, table.branch, version)
@@ -174,71 +157,6 @@ def _publish_in_place(
     after = publish_moved(kernel, head, intent.commit, Changes(versions=(moved,)))
     heads.remember(after)
     delete_sidecar(kernel.objects, sidecar)
-
-
-def build_index(
-    kernel: Kernel,
-    heads: Heads,
-    branch: BranchName,
-    key: TableKey,
-    spec: IndexSpec,
-    spread: Spread | None = None,
-) -> bool:
-    """Build an index off the lock and publish it; False if the table is empty or moved on."""
-    head = heads.current(branch)
-    table = head.tables[key]
-    if layout.fork_owner(table.branch) != branch:
-        return False
-    base = kernel.tables.open(table.location, table.branch, table.version)
-    staged = stage_index(kernel.tables, base, spec, spread)
-    if staged is None:
-        return False
-    with kernel.locks.hold(branch_lock_name(branch), "EnsureIndices") as lock:
-        head = settled_head(kernel, heads, branch, lock)
-        if head.tables.get(key) != table:
-            return False
-        moved = TableVersion(key, table.location, table.version + 1, table.branch, table.row_count)
-        intent = physical_intent(kernel, head, "EnsureIndices", (TableMove(key, staged),), (moved,))
-        heads.remember(publish(kernel, head, intent, lock))
-    return True
-
-
-def refresh_indexes(kernel: Kernel, heads: Heads, branch: BranchName, key: TableKey) -> bool:
-    """Fold newly written rows into the indexes of a table and publish that."""
-    return _in_place(kernel, heads, branch, key, lambda base: optimize_indexes(kernel.tables, base))
-
-
-def remove_index(
-    kernel: Kernel, heads: Heads, branch: BranchName, key: TableKey, name: str
-) -> bool:
-    """Drop an index and publish that."""
-    return _in_place(kernel, heads, branch, key, lambda base: drop_index(kernel.tables, base, name))
-
-
-def _in_place(
-    kernel: Kernel,
-    heads: Heads,
-    branch: BranchName,
-    key: TableKey,
-    operate: Callable[[Handle], Handle],
-) -> bool:
-    """Run an operation that Lance commits by itself, inside the window and under a sidecar."""
-    with kernel.locks.hold(branch_lock_name(branch), "EnsureIndices") as lock:
-        head = settled_head(kernel, heads, branch, lock)
-        table = head.tables[key]
-        if layout.fork_owner(table.branch) != branch:
-            return False
-        base = kernel.tables.open(table.location, table.branch, table.version)
-        intent = physical_intent(kernel, head, "EnsureIndices", (), (table,))
-        sidecar = write_sidecar_for(kernel, intent, lock, unsigned=(table,))
-        failpoint(AFTER_SIDECAR)
-        handle = operate(base)
-        failpoint(AFTER_COMPACT)
-        if handle.version == table.version:
-            delete_sidecar(kernel.objects, sidecar)
-            return False
-        _publish_in_place(kernel, heads, head, intent, table, handle, sidecar)
-    return True
 
 
 def fold_manifest(kernel: Kernel, heads: Heads, branch: BranchName) -> bool:

@@ -35,15 +35,13 @@ from omnigraph.storage.history import (
     snapshot_at,
 )
 from omnigraph.storage.holders import Holder
+from omnigraph.storage.indexing import build_index, remove_index
 from omnigraph.storage.kernel import Kernel, build_kernel
 from omnigraph.storage.locks import branch_lock_name
 from omnigraph.storage.maintain import (
     CompactionStats,
     Upkeep,
-    build_index,
     compact_table,
-    refresh_indexes,
-    remove_index,
 )
 from omnigraph.storage.manifest import find_commit, read_commits
 from omnigraph.storage.options import DEFAULTS, StorageOptions
@@ -194,18 +192,16 @@ class GraphStore:
         branch: str = layout.MAIN,
         spread: Spread | None = None,
     ) -> bool:
-        """Build an index and publish it; False if the table is empty or moved meanwhile."""
+        """Build an index, or build it again, and publish it.
+
+        False if the table is empty, or if it was replaced or compacted meanwhile.
+        """
         self._require_writable()
         name = BranchName(branch)
         return build_index(self.kernel, self._heads, name, TableKey(key), spec, spread)
 
-    def refresh_indexes(self, key: str, branch: str = layout.MAIN) -> bool:
-        """Fold newly written rows into a table's indexes; False if there was nothing to do."""
-        self._require_writable()
-        return refresh_indexes(self.kernel, self._heads, BranchName(branch), TableKey(key))
-
     def drop_index(self, key: str, name: str, branch: str = layout.MAIN) -> bool:
-        """Drop an index."""
+        """Drop an index; False if there is none of that name."""
         self._require_writable()
         return remove_index(self.kernel, self._heads, BranchName(branch), TableKey(key), name)
 

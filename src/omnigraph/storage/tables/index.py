@@ -1,18 +1,20 @@
 """Indexes of one dataset, built without moving it.
 
 Knows index kinds and columns, not why a column has one. Reads are right without any index and
-with partial ones, so building is maintenance and never part of a write.
+with partial ones, so building is maintenance and never part of a write. An index is always built
+whole: Lance's way of adding rows commits by itself, reads all of the index as well, and would have
+to run inside the lock; and segments added one by one find texts that were since changed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lance import LanceOperation
-from lance.dataset import Transaction
+from lance.dataset import Index, Transaction
 
-from omnigraph.errors import AlreadyExistsError
 from omnigraph.storage import layout
 from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.handle import Handle, Tables
@@ -60,23 +62,30 @@ def list_indexes(handle: Handle) -> list[IndexInfo]:
         ]
 
 
-def stage_index(
+@dataclass(frozen=True, slots=True)
+class BuiltIndex:
+    """An index that is written but not committed, and the rows it was built from."""
+
+    name: str
+    segments: tuple[Any, ...]
+    """Lance's descriptions."""
+    covered: Mapping[int, frozenset[str]]
+    """The data files of every fragment that was read."""
+    files: tuple[str, ...]
+
+
+def write_index(
     tables: Tables, base: Handle, spec: IndexSpec, spread: Spread | None = None
-) -> Staged | None:
-    """Build an index over all current rows, staged; None while the table is empty.
+) -> BuiltIndex | None:
+    """Write an index over all current rows; None while the table is empty.
 
     With `spread` other processes build it, one segment per group of fragments.
-
-    Raises:
-        AlreadyExistsError: there is an index of that name; `optimize_indexes` refreshes it.
     """
     own = tables.reopen(base.location, base.branch, base.version)
-    fragments = [part.fragment_id for part in own.dataset.get_fragments()]
-    if not fragments:
+    covered = _data_files(own)
+    if not covered:
         return None
-    if any(index.name == spec.name for index in own.dataset.describe_indices()):
-        raise AlreadyExistsError(f"index '{spec.name}' exists on {base}")
-    place = dataset_at(tables, base)
+    place, fragments = dataset_at(tables, base), [*covered]
     if spread is None or spec.kind.startswith("IVF"):  # the segments of vectors need one training
         segments = [run_index(IndexTask(place, spec, tuple(fragments)))]
     else:
@@ -87,21 +96,56 @@ def stage_index(
     files = tuple(
         info.name for built in segments for info in tables.objects.list(f"{home}/{built.uuid}")
     )
-    operation = LanceOperation.CreateIndex(segments, [])
+    return BuiltIndex(spec.name, tuple(segments), covered, files)
+
+
+def stage_index(tables: Tables, base: Handle, built: BuiltIndex) -> Staged | None:
+    """Put an index in the place of what has its name; None if it is of other rows.
+
+    Rows deleted or written since it was built do no harm: Lance asks an index only for rows of
+    the fragments it covers, and an update moves a row into a new fragment. A fragment that has
+    the number of a covered one but other files would be answered for wrongly.
+    """
+    own = tables.reopen(base.location, base.branch, base.version)
+    present = _data_files(own)
+    same = [number for number in built.covered if number in present]
+    if not same or any(present[number] != built.covered[number] for number in same):
+        return None
+    return _swap(own, built.segments, built.name, built.files)
+
+
+def stage_drop(tables: Tables, base: Handle, name: str) -> Staged | None:
+    """Remove an index; None if there is none of that name."""
+    own = tables.reopen(base.location, base.branch, base.version)
+    return _swap(own, (), name, ()) if _segments(own, name) else None
+
+
+def _swap(own: Handle, segments: tuple[Any, ...], name: str, files: tuple[str, ...]) -> Staged:
+    operation = LanceOperation.CreateIndex([*segments], _segments(own, name))
     return Staged(own, Transaction(own.version, operation), 0, False, files)
 
 
-def optimize_indexes(tables: Tables, base: Handle) -> Handle:
-    """Fold rows written since the last build into the indexes; commits by itself."""
-    own = tables.reopen(base.location, base.branch, base.version)
-    with lance_errors(f"optimising the indexes of {base}"):
-        own.dataset.optimize.optimize_indices()
-    return tables.open_latest(base.location, base.branch)
+def _segments(handle: Handle, name: str) -> list[Index]:
+    """Return the parts of an index as a transaction names them."""
+    with lance_errors(f"looking at index '{name}' of {handle}"):
+        return [
+            Index(
+                uuid=part.uuid,
+                name=index.name,
+                fields=list(index.fields),
+                dataset_version=part.dataset_version_at_last_update,
+                fragment_ids=part.fragment_ids,
+                index_version=part.index_version,
+            )
+            for index in handle.dataset.describe_indices()
+            if index.name == name
+            for part in index.segments
+        ]
 
 
-def drop_index(tables: Tables, base: Handle, name: str) -> Handle:
-    """Remove an index; commits by itself."""
-    own = tables.reopen(base.location, base.branch, base.version)
-    with lance_errors(f"dropping index '{name}' of {base}"):
-        own.dataset.drop_index(name)
-    return tables.open_latest(base.location, base.branch)
+def _data_files(handle: Handle) -> dict[int, frozenset[str]]:
+    with lance_errors(f"looking at the fragments of {handle}"):
+        return {
+            part.fragment_id: frozenset(file.path for file in part.data_files())
+            for part in handle.dataset.get_fragments()
+        }

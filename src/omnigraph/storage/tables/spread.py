@@ -84,6 +84,7 @@ def run_index(task: IndexTask) -> Any:  # noqa: ANN401 - Lance's description of 
             spec.kind,
             name=spec.name,
             fragment_ids=list(task.fragments),
+            replace=True,  # what it is to replace is said when it is committed
             **spec.settings,
         )
         if spec.kind == "INVERTED":  # the parts of a text index must be joined before use
