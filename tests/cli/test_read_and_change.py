@@ -309,3 +309,13 @@ def test_flags_that_contradict_each_other_are_usage_errors(cli, aliases, argumen
     assert ran.code == 2
     assert told in ran.err
     assert ran.out == ""
+
+
+def test_a_parameter_that_the_query_does_not_have_is_told(cli, people):
+    given = ("--query", "people.gq", "--name", "add", "-p", "name=Zoe", "-p", "city=Oslo")
+    ran = cli("change", *given)
+    assert ran.code == 0
+    assert "warning: query 'add' has no parameter $city; it has $name, $age, $bio" in ran.err
+    wrong = cli("change", *given, "-p", "aeg=7")
+    assert wrong.code == 1
+    assert "did you mean `age`?" in wrong.err

@@ -509,3 +509,17 @@ def test_keys_of_very_much_text_are_checked(graph, monkeypatch):
     assert graph.load(jsonl(node("Person", name="ada", age=2)), "merge").nodes_loaded == {
         "Person": 1
     }
+
+
+def test_everything_in_a_row_that_does_not_fit_is_told(graph, tmp_path):
+    data = jsonl(node("Person", name="a", age="x", born="y", shoe=1), node("Person", name="b"))
+    error = faults(graph, data)
+    assert [one.prop for one in error.violations] == ["age", "born", "shoe"]
+    path = tmp_path / "people.csv"
+    path.write_text("name,age,born\na,x,y\nb,1,2020-01-01\nc,1,z\n")
+    done = graph.load({"Person": path}, on_error="skip")
+    assert (done.skipped, [(one.place, one.prop) for one in done.skipped_rows]) == (
+        2,
+        [(f"{path}: row 1", "age"), (f"{path}: row 1", "born"), (f"{path}: row 3", "born")],
+    )
+    assert set(rows(graph, "node:Person")) == {"b"}

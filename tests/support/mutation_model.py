@@ -1,8 +1,9 @@
 """A plain model of mutations: rows are dicts, rules are loops, every violation is told.
 
 It shares no code with the engine. A violation is a tuple: rule, type, property, id, value and the
-statement, in the order the engine documents: what does not fit its property first, by statement;
-then nodes before edges, types by name, rule by rule, rows in the order they were written last.
+statement, in the order the engine documents: what does not fit its property first, by statement,
+with what else the same new row breaks by itself; then nodes before edges, types by name, rule by
+rule, rows in the order they were written last.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import itertools
 import json
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -103,6 +104,7 @@ class _Run:
                     place = f"statement {number}"
                     self.told.append(("required", statement.type, end, None, None, place))
             if misfits or values["src"] is None or values["dst"] is None:
+                self.told += self._others(number, statement.type, {"id": None, **values}, misfits)
                 return
             self.edges += 1
         else:
@@ -110,8 +112,10 @@ class _Run:
             for name in nulls:
                 place = f"statement {number}"
                 self.told.append(("required", statement.type, name, None, None, place))
-            self.told += [(*one[:3], _key(kind, values), *one[4:]) for one in misfits]
+            key = _key(kind, values)
+            self.told += [(*one[:3], key, *one[4:]) for one in misfits]
             if misfits or nulls:
+                self.told += self._others(number, statement.type, {"id": key, **values}, misfits)
                 return
             self.nodes += 1
         row_id = _key(kind, values)
@@ -128,7 +132,7 @@ class _Run:
         kind = self.model.types[statement.type]
         values, misfits = self._fitted(kind, statement, number)
         self.told += misfits
-        if misfits:
+        if not values:
             return
         for row in self._matching(statement):
             row.update(values)
@@ -193,6 +197,15 @@ class _Run:
                 misfits.append(("type", statement.type, name, None, value, place))
         return fitted, misfits
 
+    def _others(self, number: int, name: str, given: Row, misfits: list[Told]) -> Iterator[Told]:
+        """Yield what a row that is refused for other reasons breaks by itself."""
+        kind = self.model.types[name]
+        told = {*kind.key, *(prop for _, _, prop, *_ in misfits)}
+        row = {**dict.fromkeys(kind.props), **given}
+        for rule, _, prop, row_id, value, _ in self._alone(name, [row], lambda *_: None):
+            if rule != "required" or prop not in told:
+                yield (rule, name, prop, row_id, value, f"statement {number}")
+
     def _place(self, name: str, row_id: str, columns: tuple[str, ...]) -> str | None:
         by = self.written[name][row_id]
         return f"statement {max(by[column] for column in columns if column in by)}" if by else None
@@ -202,10 +215,15 @@ class _Run:
 
     def broken_values(self, name: str) -> Iterator[Told]:
         """Yield what rows break by themselves."""
-        kind, rows = self.model.types[name], self._rows(name)
+        return self._alone(name, self._rows(name), self._place)
+
+    def _alone(
+        self, name: str, rows: list[Row], place: Callable[[str, str, tuple[str]], str | None]
+    ) -> Iterator[Told]:
+        kind = self.model.types[name]
 
         def told(rule: str, prop: str, row: Row, value: Any) -> Told:
-            return (rule, name, prop, row["id"], value, self._place(name, row["id"], (prop,)))
+            return (rule, name, prop, row["id"], value, place(name, row["id"], (prop,)))
 
         for prop in kind.props:
             if prop in kind.required:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os.path
+import os
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
@@ -30,12 +30,18 @@ class GraphUri:
         return "/".join((str(self), *parts))
 
 
-def parse_uri(text: str) -> GraphUri:
+def parse_uri(text: str | os.PathLike[str]) -> GraphUri:
     """Parse a plain path, `file://` or `s3://` address; dot segments are resolved lexically.
 
     >>> str(parse_uri("s3://bucket/a/b.omni/"))
     's3://bucket/a/b.omni'
     """
+    if isinstance(text, os.PathLike):
+        text = os.fspath(text)
+    if not isinstance(text, str):
+        raise BadRequestError(
+            f"the graph address must be text or a path, not {type(text).__name__}"
+        )
     if not text.strip():
         raise BadRequestError(
             "the graph address is empty", hint="pass a path or s3://bucket/prefix"

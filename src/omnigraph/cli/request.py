@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.cli.files import STDIN, read_source
-from omnigraph.cli.output import UsageError
+from omnigraph.cli.output import UsageError, warn
 from omnigraph.cli.target import (
     Flags,
     Place,
@@ -24,6 +24,7 @@ from omnigraph.cli.target import (
     read_settings,
     resolve,
 )
+from omnigraph.compiler.query.typed import NOW_PARAM
 from omnigraph.compiler.source import Source
 from omnigraph.config.settings import Alias, AliasCommand, Settings
 from omnigraph.errors import BadRequestError
@@ -86,13 +87,26 @@ def build_request(
     address = resolve(settings, uri, flags, alias.graph if alias else None)
     source = query_source(settings, alias.query if alias else query.query, query.text)
     chosen = choose_query(source, query.name or (alias.query_name if alias else None))
-    params = {
-        **(alias.params if alias else {}),
-        **_alias_args(alias, args, chosen),
+    typed = {
         **_given_params(query.params, query.params_file),
         **_single_params(query.single, chosen),
     }
+    _warn_of_strangers(typed, chosen)
+    params = {
+        **(alias.params if alias else {}),
+        **_alias_args(alias, args, chosen),
+        **typed,
+    }
     return Request(Place(settings, address), source, chosen.name, params, alias)
+
+
+def _warn_of_strangers(typed: Mapping[str, Any], query: Query) -> None:
+    """Tell of values that change nothing: the query does not know them."""
+    declared = [param.name for param in query.params]
+    for name in typed:
+        if name not in declared and name != NOW_PARAM:
+            known = ", ".join(f"${one}" for one in declared) or "none"
+            warn(f"warning: query '{query.name}' has no parameter ${name}; it has {known}")
 
 
 def query_source(settings: Settings, given: str | None, text: str | None) -> Source:

@@ -209,6 +209,8 @@ def _find(queries: tuple[ast.Query, ...], name: str | None) -> ast.Query:
         if len(queries) != 1:
             raise AmbiguousQueryError(known)
         return queries[0]
+    if not isinstance(name, str):
+        raise BadRequestError(f"the name of a query must be text, not {type(name).__name__}")
     for query in queries:
         if query.name == name:
             return query

@@ -11,6 +11,7 @@ from omnigraph.config.environment import process_environment, s3_options, spark_
 from omnigraph.engine.maintain import IndexReport, ensure_indexes
 from omnigraph.errors import BadRequestError
 from omnigraph.graph.opened import OpenGraph
+from omnigraph.graph.requests import check_words
 from omnigraph.pipeline.model import (
     EXPORT_FORMATS,
     Engine,
@@ -73,6 +74,7 @@ class BulkJobs(OpenGraph):
         from omnigraph.pipeline.engines import Engines  # reading files needs more of Arrow
         from omnigraph.pipeline.load import LoadTarget, load_data
 
+        check_words(branch=branch, actor=actor)
         defaults = self._options.pipeline
         options = load_options(mode, engine, on_error, defaults, max_errors)
         target = LoadTarget(
@@ -106,6 +108,7 @@ class BulkJobs(OpenGraph):
 
         See `load` for the arguments. A load that fails leaves no branch it created behind.
         """
+        check_words(branch=branch, actor=actor)
         load_options(mode, engine, on_error, self._options.pipeline, max_errors)
         created: Snapshot | None = None
         if branch not in self.branches.list():
@@ -197,6 +200,7 @@ class BulkJobs(OpenGraph):
         """
         from omnigraph.pipeline.embed_graph import EmbedTarget, embed_graph  # a bulk job
 
+        check_words(branch=branch, actor=actor)
         target = EmbedTarget(self.store, self._catalog, branch, actor, self._options.embedder)
         return embed_graph(target, types, mode, progress)
 

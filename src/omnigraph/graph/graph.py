@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
+from os import PathLike
 from typing import TYPE_CHECKING, Any, cast
 
 from omnigraph.base.ids import ULIDS
@@ -275,6 +276,8 @@ class Graph(BulkJobs):
         Raises:
             NotFoundError: no branch knows that commit, or the branch never had that version.
         """
+        if moment is None:  # a moment that was never set must not become now
+            raise BadRequestError("no moment is given", hint="pass a commit id or a version")
         return GraphAt(self, self._snapshot_at(branch, moment))
 
     def entity_at(self, table_key: str, entity_id: str, moment: str | int) -> dict[str, Any] | None:
@@ -288,7 +291,9 @@ class Graph(BulkJobs):
         return self.at(moment).entity(table_key, entity_id)
 
 
-def connect(uri: str, *, read_only: bool = False, options: GraphOptions | None = None) -> Graph:
+def connect(
+    uri: str | PathLike[str], *, read_only: bool = False, options: GraphOptions | None = None
+) -> Graph:
     """Open a graph.
 
     Raises:
@@ -299,7 +304,7 @@ def connect(uri: str, *, read_only: bool = False, options: GraphOptions | None =
     return Graph(open_store(uri, read_only, chosen.storage, chosen.clock), chosen)
 
 
-def init(uri: str, schema: Text, *, options: GraphOptions | None = None) -> Graph:
+def init(uri: str | PathLike[str], schema: Text, *, options: GraphOptions | None = None) -> Graph:
     """Create a graph with an accepted schema and return it open.
 
     Args:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.engine.read.context import Limits
+from omnigraph.errors import BadRequestError
 from omnigraph.graph.texts import Text
 from omnigraph.result import QueryResult
 from omnigraph.storage.layout import MAIN
@@ -66,6 +67,8 @@ class GraphAt:
 
     def entity(self, table_key: str, entity_id: str) -> dict[str, Any] | None:
         """Return one node or edge, or None if it was not there."""
+        if not isinstance(entity_id, str):
+            raise BadRequestError(f"an id is text, not {type(entity_id).__name__}")
         found = QueryResult(self.snapshot.open(table_key).by_ids([entity_id])).to_dicts()
         return found[0] if found else None
 

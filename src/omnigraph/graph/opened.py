@@ -78,10 +78,13 @@ class OpenGraph:
         match at:
             case None:
                 return self.store.snapshot(branch)
-            case int():
+            case int() if not isinstance(at, bool):
                 return self.store.snapshot_at(version=at, branch=branch)
-            case _:
+            case str():
                 return self.store.snapshot_at(commit_id=at, branch=branch)
+            case _:
+                what = type(at).__name__
+                raise BadRequestError(f"a moment is a commit id or a version, not a {what}")
 
     def _catalog(self, snapshot: Snapshot) -> Catalog:
         return self._catalogs.of(self.store, snapshot)

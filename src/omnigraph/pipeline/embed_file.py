@@ -18,7 +18,7 @@ from omnigraph.engine.search.embedder import Embedder
 from omnigraph.errors import BadRequestError, StorageError
 from omnigraph.pipeline.embed_spec import EmbedFiles, EmbedMode, EmbedSpec, Selector, TypeSpec
 from omnigraph.pipeline.model import UnreadableError
-from omnigraph.pipeline.plain_lines import compression_of, read_lines
+from omnigraph.pipeline.plain_lines import compression_of, is_device, read_lines
 from omnigraph.pipeline.progress import Progress, Silence
 
 _BATCH = 512
@@ -96,7 +96,8 @@ def embed_files(
     """
     report = EmbedReport(choice.mode)
     shown = progress or Silence()
-    temp = files.output.with_name(files.output.name + ".tmp")
+    is_final = is_device(files.output)  # nothing may take its place
+    temp = files.output if is_final else files.output.with_name(files.output.name + ".tmp")
     try:
         files.output.parent.mkdir(parents=True, exist_ok=True)
         with pa.output_stream(str(temp), compression=compression_of(files.output)) as sink:
@@ -108,13 +109,15 @@ def embed_files(
                 for row in batch:
                     sink.write(row.written() + b"\n")
                 shown.done(report.embedded_rows - before, 0)
-        temp.replace(files.output)
+        if not is_final:
+            temp.replace(files.output)
     except UnreadableError:
         raise
     except OSError as error:
         raise StorageError(f"cannot write '{files.output}': {error}") from error
     finally:
-        temp.unlink(missing_ok=True)
+        if not is_final:
+            temp.unlink(missing_ok=True)
     return report
 
 

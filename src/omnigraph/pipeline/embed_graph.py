@@ -18,6 +18,7 @@ from omnigraph.engine.write.change_set import ChangeSet, TableChange
 from omnigraph.engine.write.commit import record_fills
 from omnigraph.engine.write.embed import fill_vectors
 from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.pipeline.model import require_names
 from omnigraph.pipeline.progress import Progress, Silence
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.store import GraphStore
@@ -130,6 +131,7 @@ def _largest(session: WriteSession) -> int:
 
 
 def _chosen(catalog: Catalog, types: Sequence[str]) -> list[NodeType]:
+    require_names(types=types)
     for name in types:
         node = catalog.nodes.get(name)
         if node is None:

@@ -8,6 +8,7 @@ temporary file, then read back in order, piece by piece.
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -23,8 +24,14 @@ import pyarrow.parquet as pq
 from omnigraph.compiler.catalog.model import DST, ID, SRC, Catalog, EdgeType
 from omnigraph.errors import BadRequestError, NotFoundError, OmniGraphError
 from omnigraph.pipeline.json_text import joined, json_texts, labelled, quoted
-from omnigraph.pipeline.model import ExportFormat, ExportResult, TableWritten, UnwritableError
-from omnigraph.pipeline.plain_lines import compression_of
+from omnigraph.pipeline.model import (
+    ExportFormat,
+    ExportResult,
+    TableWritten,
+    UnwritableError,
+    require_names,
+)
+from omnigraph.pipeline.plain_lines import compression_of, is_device
 from omnigraph.pipeline.rows import Kind
 from omnigraph.pipeline.tasks import kind_by_key
 from omnigraph.storage.snapshot import Snapshot
@@ -52,6 +59,7 @@ def select(
     Raises:
         NotFoundError: the schema knows no such type or table.
     """
+    require_names(types=types, tables=tables)
     kinds: list[Kind] = [*catalog.nodes.values(), *catalog.edges.values()]
     known, names = {kind.table_key for kind in kinds}, {kind.name for kind in kinds}
     chosen: set[str] = set()
@@ -161,17 +169,36 @@ def _bytes(texts: pa.StringArray) -> bytes:
 def _opened(target: str | Path | IO[bytes]) -> Iterator[IO[bytes]]:
     """Open a path for writing; it appears only when everything is in it."""
     if not isinstance(target, str | Path):
+        what = type(target).__name__
+        if not hasattr(target, "write") or issubclass(type(target), io.TextIOBase):
+            raise BadRequestError(f"cannot export to a {what}", hint="open the file with 'wb'")
         yield target
         return
     if str(target) == _STDOUT:
         yield sys.stdout.buffer
         return
     path = Path(target)
+    if is_device(path):
+        with _directly(path) as device:
+            yield device
+        return
     with (
         _unfinished(path) as draft,
         pa.output_stream(str(draft), compression=compression_of(path)) as out,
     ):
         yield out
+
+
+@contextlib.contextmanager
+def _directly(path: Path) -> Iterator[IO[bytes]]:
+    """Open a pipe or device: nothing may take its place."""
+    try:
+        with path.open("wb") as out:
+            yield out
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UnwritableError(f"cannot write '{path}': {error.strerror or error}") from error
 
 
 @contextlib.contextmanager

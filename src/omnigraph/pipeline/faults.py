@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,8 +42,17 @@ class Faults:
 
     def add(self, row: int, violation: Violation) -> None:
         """Keep the fault of one row."""
-        self.total += 1
+        self.add_row(row, [violation])
+
+    def add_row(self, row: int, violations: Sequence[Violation]) -> None:
+        """Keep everything that is wrong with one row."""
+        self.total += len(violations)
         self.refused += 1
+        self._keep([Fault(row, one) for one in violations])
+
+    def add_more(self, row: int, violation: Violation) -> None:
+        """Keep another fault of a row that is refused already."""
+        self.total += 1
         self._keep([Fault(row, violation)])
 
     def add_all(self, rows: Ints, describe: Callable[[int], Violation]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -111,9 +111,9 @@ def load_options(
         BadRequestError: a word is none of the known ones.
     """
     engine = engine or defaults.engine
-    limit = defaults.max_errors if max_errors is None else max_errors
-    if limit < 1:
-        raise BadRequestError(f"max_errors is {limit}", hint="at least one fault must be told")
+    limit: object = defaults.max_errors if max_errors is None else max_errors
+    if not isinstance(limit, int) or limit < 1:
+        raise BadRequestError(f"max_errors is {limit!r}", hint="a number from 1 on")
     for what, word, known in (
         ("mode", mode, tuple(Mode)),
         ("engine", engine, ENGINES),
@@ -129,6 +129,17 @@ def load_options(
         defaults.spark_above_bytes,
         staging=defaults.staging,
     )
+
+
+def require_names(**given: Sequence[str]) -> None:
+    """Refuse one name where a list of them belongs: it would be read letter by letter.
+
+    Raises:
+        BadRequestError: it is one.
+    """
+    for argument, names in given.items():
+        if isinstance(names, str):
+            raise BadRequestError(f"{argument} is a list of names", hint=f"[{names!r}]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,11 @@ def compression_of(path: Path) -> str | None:
     return {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower())
 
 
+def is_device(path: Path) -> bool:
+    """Whether writing to a path leaves no file there: a pipe, a terminal, `/dev/null`."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield every line that is not blank, trimmed, with its number.
 

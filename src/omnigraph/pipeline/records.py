@@ -156,7 +156,7 @@ def _by_kind(
         try:
             yield known_kind(head[2].decode(), catalog, is_edge=head[1] == b"edge"), part
         except RecordError as error:
-            _refuse_all(part, error.violation, faults)
+            _refuse_all(part, error.violations[0], faults)
         if whole:
             return
         rest = rest.pick(pc.invert(same))

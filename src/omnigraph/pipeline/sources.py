@@ -141,6 +141,7 @@ class _Finder:
         return InputFile(str(copy), shown=file.name)
 
     def _typed(self, word: str, given: object) -> Iterator[Source]:
+        self._kind(word, f"<{word}>")  # told before a file or table of no type is looked at
         if isinstance(given, list | tuple):
             for one in given:
                 yield from self._typed(word, one)

@@ -27,9 +27,9 @@ _EDGE_FIELDS = frozenset({"edge", "from", "to", "data"})
 class RecordError(ValueError):
     """A record is wrong; carries what to report."""
 
-    def __init__(self, violation: Violation) -> None:
-        self.violation = violation
-        super().__init__(violation.message)
+    def __init__(self, *violations: Violation) -> None:
+        self.violations = violations
+        super().__init__(violations[0].message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def strict_rows(lines: Iterable[Line], catalog: Catalog, faults: Faults) -> list
             kind = kind_of(record, catalog)
             values, ends, row_id = _fields(record, kind)
         except RecordError as error:
-            faults.add(line.at, error.violation)
+            faults.add_row(line.at, error.violations)
             continue
         sheet = sheets.get(kind.table_key)
         if sheet is None:
@@ -170,19 +170,27 @@ def _fields(
         raise _wrong("'data' must be an object", kind.name)
     ends = (_text(record, "from", kind), _text(record, "to", kind))
     row_id = _text(data, ID, kind) if ID not in kind.properties else None
+    return _values(data, kind), ends, row_id
+
+
+def _values(data: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
+    """Return the properties of a record as they are stored; all that do not fit are told."""
     values: dict[str, Any] = {}
+    wrong: list[Violation] = []
     for name, value in data.items():
         prop = kind.properties.get(name)
-        if prop is None:
-            if name == ID:
-                continue
-            raise _wrong(f"{kind.name} has no property '{name}'", kind.name, name)
-        try:
-            values[name] = json_cell(value, prop.type)
-        except CellError as error:
-            text = f"{kind.name}.{name}: {error}"
-            raise RecordError(Violation(Rule.TYPE, kind.name, text, name, value=value)) from None
-    return values, ends, row_id
+        if prop is not None:
+            try:
+                values[name] = json_cell(value, prop.type)
+            except CellError as error:
+                text = f"{kind.name}.{name}: {error}"
+                wrong.append(Violation(Rule.TYPE, kind.name, text, name, value=value))
+        elif name != ID:
+            text = f"{kind.name} has no property '{name}'"
+            wrong.append(Violation(Rule.RECORD, kind.name, text, name))
+    if wrong:
+        raise RecordError(*wrong)
+    return values
 
 
 def _text(record: Mapping[str, Any], name: str, kind: Kind) -> str | None:

@@ -265,10 +265,10 @@ def _one_by_one(
             fitted.append(None if value is None else cell(value, kind))
         except CellError as error:
             fitted.append(None)
-            if not bad[position]:
-                text = f"{owner.name}.{name}: {error}"
-                wrong = Violation(Rule.TYPE, owner.name, text, name, value=shown_value(value))
-                faults.add(int(at[position]), wrong)
+            text = f"{owner.name}.{name}: {error}"
+            wrong = Violation(Rule.TYPE, owner.name, text, name, value=shown_value(value))
+            keep = faults.add_more if bad[position] else faults.add
+            keep(int(at[position]), wrong)
             bad[position] = True
     return column(fitted, kind)
 

@@ -158,6 +158,8 @@ def parse_branch(text: str, *, operation: str = "this call") -> BranchName:
     Raises:
         BadRequestError: the name is empty, malformed or reserved.
     """
+    if not isinstance(text, str):
+        raise BadRequestError(f"the branch must be text, not {type(text).__name__}")
     name = text.strip()
     if name.lstrip("/") == SCHEMA_APPLY_LOCK or is_system_branch(name):
         raise BadRequestError(f"{operation} does not allow internal system ref '{name}'")

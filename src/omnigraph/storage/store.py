@@ -7,13 +7,15 @@ process that has an open store; start children with spawn or forkserver.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.ids import BranchName, TableKey
-from omnigraph.base.uri import parse_uri
-from omnigraph.errors import DeniedError, NotFoundError, StorageError
+from omnigraph.base.uri import GraphUri, parse_uri
+from omnigraph.errors import BadRequestError, DeniedError, NotFoundError, StorageError
 from omnigraph.storage import layout
 from omnigraph.storage.branches import (
     BranchInfo,
@@ -298,8 +300,16 @@ class Branches:
         remove_branch(self._store.kernel, self._store._heads, branch)
 
 
+def _root(uri: str | PathLike[str]) -> GraphUri:
+    """Return where a graph is, or is to be; never a file."""
+    root = parse_uri(uri)
+    if root.is_local and Path(root.path).is_file():
+        raise BadRequestError(f"'{root}' is a file, not a graph", hint="a graph is a folder")
+    return root
+
+
 def init_store(
-    uri: str,
+    uri: str | PathLike[str],
     tables: Sequence[TableSpec],
     files: Mapping[str, bytes],
     options: StorageOptions = DEFAULTS,
@@ -310,7 +320,7 @@ def init_store(
     Raises:
         AlreadyExistsError: there is a graph; it is left untouched.
     """
-    kernel = build_kernel(parse_uri(uri), options, clock)
+    kernel = build_kernel(_root(uri), options, clock)
     create_graph(kernel, tables, files)
     store = GraphStore(kernel, read_only=False)
     reconcile(kernel, store._heads.current(layout.MAIN))
@@ -318,7 +328,7 @@ def init_store(
 
 
 def open_store(
-    uri: str,
+    uri: str | PathLike[str],
     read_only: bool = False,
     options: StorageOptions = DEFAULTS,
     clock: Clock = SYSTEM_CLOCK,
@@ -329,7 +339,7 @@ def open_store(
         NotFoundError: there is no graph.
         FormatError: a newer program wrote it.
     """
-    kernel = build_kernel(parse_uri(uri), options, clock)
+    kernel = build_kernel(_root(uri), options, clock)
     store = GraphStore(kernel, read_only=read_only)
     manifest = _open_main(kernel, store._heads, read_only=read_only)
     if not read_only:

@@ -239,3 +239,12 @@ def test_any_text_is_a_moment_or_a_value_error(text):
     for parse in (parse_date, parse_datetime):
         with contextlib.suppress(ValueError):
             assert isinstance(parse(text), int)
+
+
+def test_a_name_that_is_nearly_that_of_a_parameter_left_out_is_refused():
+    declared = [Param("age", PropType(Scalar.I32, nullable=True))]
+    with pytest.raises(ParamError, match=r"param 'aeg': the query has no such parameter") as error:
+        bind_params(declared, {"aeg": 5}, now_ms=0)
+    assert error.value.hint == "did you mean `age`?"
+    assert bind_params(declared, {"age": 5, "aeg": 6}, now_ms=0)["age"] == 5
+    assert bind_params(declared, {"city": "Oslo"}, now_ms=0)["age"] is None

@@ -538,3 +538,38 @@ def test_a_required_vector_is_made_from_the_text_a_query_leaves(tmp_path, body, 
         rows = docs.query("query q() { match { $d: Doc } return { $d.slug, $d.meaning } }")
         assert {row["d.slug"]: row["d.meaning"][0] for row in rows} == vectors
     assert embedder.asked == asked
+
+
+def told(error):
+    return [(str(one.rule), one.prop, one.row_id, one.place) for one in error.value.violations]
+
+
+def test_everything_a_refused_row_breaks_is_told_at_once(graph):
+    text = """query m($age: I64, $score: F64, $level: String?) {
+      insert Person { name: "Eve", age: $age, score: $score, email: "nowhere", level: $level }
+      insert Person { name: "Zoe", age: 200 }
+    }"""
+    params = {"age": 2**40, "score": 1e300, "level": "boss"}
+    with pytest.raises(IntegrityError) as error:
+        graph.mutate(text, params=params)
+    assert told(error) == [
+        ("type", "age", "Eve", "statement 1"),
+        ("type", "score", "Eve", "statement 1"),
+        ("enum", "level", "Eve", "statement 1"),
+        ("check", "email", "Eve", "statement 1"),
+        ("range", "age", "Zoe", "statement 2"),
+    ]
+    assert set(ages(graph)) == {"Alice", "Bob", "Charlie", "Diana"}
+
+
+def test_everything_a_refused_update_breaks_is_told_at_once(graph):
+    text = """query m($age: I64) {
+      update Person set { age: $age, email: "nowhere" } where name = "Bob"
+    }"""
+    with pytest.raises(IntegrityError) as error:
+        graph.mutate(text, params={"age": 2**40})
+    assert told(error) == [
+        ("type", "age", None, "statement 1"),
+        ("check", "email", "Bob", "statement 1"),
+    ]
+    assert ages(graph)["Bob"] == 25

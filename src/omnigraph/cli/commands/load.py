@@ -78,7 +78,7 @@ SkipOption = Annotated[
 ]
 ErrorsOption = Annotated[
     Path | None,
-    typer.Option("--errors", help="Also write what is wrong as JSON lines.", metavar="FILE"),
+    typer.Option("--errors", help="Also write these faults as JSON lines.", metavar="FILE"),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 

@@ -84,7 +84,8 @@ def bind_params(
         mode: how integers are checked.
 
     Raises:
-        ParamError: the first value that does not fit, in declaration order.
+        ParamError: the first value that does not fit, in declaration order, or one whose name is
+            nearly that of a parameter that is left out.
     """
     if given is not None and not isinstance(given, Mapping):
         raise BadRequestError("params must be a JSON object")
@@ -97,9 +98,21 @@ def bind_params(
         bound[param.name] = _bind(param, values, mode)
     moment = values.pop(NOW_PARAM, None)
     bound[NOW_PARAM] = now_ms if moment is None else _coerce_moment(moment)
+    left_out = [param.name for param in declared if param.name not in values]
     for name in values.keys() - bound.keys():
+        _refuse_misspelt(name, left_out)
         bound[name] = _inferred(name, values[name], mode)
     return bound
+
+
+def _refuse_misspelt(name: str, left_out: Sequence[str]) -> None:
+    """Refuse a name that is nearly that of a parameter nobody gave, which would be null instead.
+
+    Other names that a query does not declare may come along: callers share their values.
+    """
+    close = did_you_mean(name, left_out) if left_out else None
+    if close is not None:
+        raise ParamError(name, "the query has no such parameter", hint=close)
 
 
 def check_row_count(

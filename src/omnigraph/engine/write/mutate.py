@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
@@ -111,12 +111,9 @@ class _Run:
         key = self._key(kind, values)
         if misfits or (kind.key and key is None):
             self.violations.extend(replace(one, row_id=key) for one in misfits)
+            self._tell_others(kind, {**values, ID: key}, {*kind.key, *_props(misfits)})
             return
-        row = {
-            **dict.fromkeys(kind.properties),
-            **values,
-            ID: self._new_id() if key is None else key,
-        }
+        row = {**values, ID: self._new_id() if key is None else key}
         self._put(kind, row, generated_ids=not kind.key)
         self.nodes += 1
 
@@ -140,8 +137,9 @@ class _Run:
             if value is None:
                 self._refuse(kind.name, end, Rule.REQUIRED, f"{end} of {kind.name} is null")
         if misfits or None in ends.values():
+            self._tell_others(kind, {**values, **ends}, _props(misfits))
             return
-        row = {**dict.fromkeys(kind.properties), **values, **ends, ID: self._new_id()}
+        row = {**values, **ends, ID: self._new_id()}
         self._put(kind, row, generated_ids=True)
         self.edges += 1
 
@@ -151,7 +149,7 @@ class _Run:
         rows = self._finder.matching(kind.table_key, statement.where)
         values, misfits = self._fitted(kind, statement.assignments)
         self.violations.extend(misfits)
-        if misfits or not len(rows):
+        if not values or not len(rows):
             return
         stale = _stale_vectors(kind, values)
         for embed in stale:
@@ -196,6 +194,15 @@ class _Run:
             count += self.draft.delete(edge.table_key, one_array(rows[ID]))
         return count
 
+    def _tell_others(
+        self, kind: NodeType | EdgeType, row: Mapping[str, Any], told: Collection[str]
+    ) -> None:
+        """Report what else a refused row breaks by itself; of `told` it is known that they lack."""
+        rows = _table(kind, row)
+        for broken in broken_values(kind, rows, filled=False):
+            if broken.rule is not Rule.REQUIRED or broken.columns[0] not in told:
+                self.violations.report(broken, lambda *_: self.draft.place)
+
     def _kind(self, name: str, is_edge: bool) -> NodeType | EdgeType:
         return self._catalog.edges[name] if is_edge else self._catalog.nodes[name]
 
@@ -223,16 +230,24 @@ class _Run:
         return expr.value if isinstance(expr, Literal) else self._params[expr.name]
 
     def _put(self, kind: NodeType | EdgeType, row: dict[str, Any], *, generated_ids: bool) -> None:
-        schema = arrow_schema(kind)
-        types: dict[str, PropType] = {name: prop.type for name, prop in kind.properties.items()}
-        arrays = [
-            column([row[name]], types[name])
-            if name in types
-            else pa.array([row[name]], pa.string())
-            for name in schema.names
-        ]
-        rows = pa.Table.from_arrays(arrays, schema=schema)
-        self.draft.insert(kind.table_key, rows, generated_ids=generated_ids)
+        self.draft.insert(kind.table_key, _table(kind, row), generated_ids=generated_ids)
+
+
+def _table(kind: NodeType | EdgeType, row: Mapping[str, Any]) -> pa.Table:
+    """Return one row of fitted values; what it does not name is null."""
+    schema = arrow_schema(kind)
+    types: dict[str, PropType] = {name: prop.type for name, prop in kind.properties.items()}
+    arrays = [
+        column([row.get(name)], types[name])
+        if name in types
+        else pa.array([row.get(name)], pa.string())
+        for name in schema.names
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _props(found: Sequence[Violation]) -> set[str]:
+    return {one.prop for one in found if one.prop is not None}
 
 
 def _stale_vectors(kind: NodeType | EdgeType, assigned: Mapping[str, Any]) -> list[Embed]:

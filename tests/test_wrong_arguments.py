@@ -1,0 +1,100 @@
+"""Arguments that cannot be meant are told as such, before anything happens."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from omnigraph.errors import BadRequestError, OmniGraphError
+from tests.support.fast import FAST
+
+SCHEMA = """node Person {
+  name: String @key
+  text: String?
+  vector: Vector(8)? @embed("text")
+}"""
+ADD = 'query add() { insert Person { name: "ada" } }'
+ROW = b'{"type":"Person","data":{"name":"bo"}}'
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory):
+    path = tmp_path_factory.mktemp("wrong") / "g.omni"
+    with omnigraph.init(path, SCHEMA, options=FAST) as opened:
+        opened.mutate(ADD)
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda g: g.mutate(ADD, 5), "the name of a query must be text, not int"),
+        (lambda g: g.query(ADD, branch=None), "the branch must be text, not NoneType"),
+        (lambda g: g.branches.create(None), "the branch must be text"),
+        (lambda g: g.branches.delete(7), "the branch must be text, not int"),
+        (lambda g: g.load(ROW, branch=None), "the branch must be text"),
+        (lambda g: g.load(ROW, actor=5), "the actor must be text, not int"),
+        (lambda g: g.load(ROW, actor=" "), "the actor is empty"),
+        (lambda g: g.ingest(ROW, branch="b", actor=5), "the actor must be text"),
+        (lambda g: g.embed(actor=""), "the actor is empty"),
+        (lambda g: g.load(ROW, max_errors="9"), "max_errors is '9'"),
+        (lambda g: g.load([{"type": "Person", "data": {}}]), "the schema has no type 'type'"),
+        (lambda g: g.at(None), "no moment is given"),
+        (lambda g: g.at(True), "not a bool"),
+        (lambda g: g.query(ADD, at=1.5), "not a float"),
+        (lambda g: g.entity_at("node:Person", 5, 1), "an id is text, not int"),
+        (lambda g: g.export(os.devnull, types="Person"), "types is a list of names"),
+        (lambda g: g.export(os.devnull, tables="node:Person"), "tables is a list of names"),
+        (lambda g: g.embed("Person"), "types is a list of names"),
+        (lambda g: g.export(None), "cannot export to a NoneType"),
+    ],
+)
+def test_an_argument_of_the_wrong_kind_is_named(graph, call, message):
+    before = graph.snapshot()
+    with pytest.raises(BadRequestError, match=message):
+        call(graph)
+    assert graph.snapshot() == before
+    assert graph.branches.list() == ["main"]
+
+
+def test_a_file_of_text_is_no_place_for_an_export(graph, tmp_path):
+    with (
+        (tmp_path / "out.jsonl").open("w") as text,
+        pytest.raises(BadRequestError, match="open the file with 'wb'"),
+    ):
+        graph.export(text)
+
+
+@pytest.mark.parametrize("address", [None, 5, b"x"])
+def test_an_address_is_text_or_a_path(address):
+    with pytest.raises(BadRequestError, match="must be text or a path"):
+        omnigraph.connect(address)
+
+
+def test_a_path_is_an_address(graph):
+    with omnigraph.connect(Path(graph.uri), read_only=True) as opened:
+        assert opened.uri == graph.uri
+
+
+@pytest.mark.parametrize("make", [omnigraph.connect, lambda uri: omnigraph.init(uri, SCHEMA)])
+def test_a_file_is_no_graph_and_stays(tmp_path, make):
+    path = tmp_path / "file"
+    path.write_text("x")
+    with pytest.raises(OmniGraphError, match="is a file, not a graph"):
+        make(path)
+    assert path.read_text() == "x"
+
+
+def test_an_export_into_a_pipe_leaves_the_pipe_there(graph, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
+    reader.start()
+    graph.export(pipe, types=["Person"])
+    reader.join(30)
+    assert found == [b"".join(graph.iter_export(types=["Person"]))]
+    assert pipe.is_fifo()
+    assert sorted(tmp_path.iterdir()) == [pipe]
