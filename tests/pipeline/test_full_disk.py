@@ -66,7 +66,7 @@ def test_a_full_disk_is_a_typed_error_and_changes_nothing(graph, tmp_path, stage
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=400,
     )
     assert (done.returncode, done.stderr) == (0, "")
     name, _, message = done.stdout.partition(" | ")

@@ -57,7 +57,7 @@ def load(folder, data, *words):
         capture_output=True,
         text=True,
         check=False,
-        timeout=250,
+        timeout=400,
     )
     return done.returncode, done.stderr, int(done.stdout.splitlines()[-1])
 

@@ -118,7 +118,7 @@ def test_a_spark_of_our_own_is_gone_after_the_load(tmp_path):
         [sys.executable, "-W", "error", "-c", textwrap.dedent(program), str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=400,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -51,7 +51,7 @@ def test_a_plain_session_reads_graphs_without_being_told_how(tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=200,
+        timeout=400,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [["ada", "bo"], [[2, "bo"]], 2, 1]

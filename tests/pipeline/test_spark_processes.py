@@ -55,7 +55,7 @@ def run(tmp_path, body, **environment):
         [*command, tmp_path / "x.jsonl"],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=400,
         check=False,
         env={**os.environ, **environment},  # noqa: TID251 - a child inherits everything
     )

@@ -304,7 +304,7 @@ def test_what_a_dead_load_left_is_collected_once_its_registration_has_lapsed(has
     write(hasty, {A: {"a": 1}})
     process = multiprocessing.get_context("spawn").Process(target=_die_loading, args=(str(root),))
     process.start()
-    process.join(60)
+    process.join(300)
     assert process.exitcode == 1
     objects, home = hasty.kernel.objects, layout.table_location(A)
     files = len(objects.list(f"{home}/data"))

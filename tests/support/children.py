@@ -26,7 +26,7 @@ warnings.filterwarnings("ignore", message="lance is not fork-safe")
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.support.children", "tests.support.operations", "pytest"])
-_PATIENCE_S = 60.0
+_PATIENCE_S = 120.0
 
 Say = Callable[[Any], None]
 Task = Callable[..., None]
