@@ -2,6 +2,7 @@
 
 import datetime
 import json
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -203,3 +204,59 @@ def test_a_broken_file_is_named(tmp_path, name, data):
     (tmp_path / name).write_bytes(data)
     with pytest.raises(UnreadableError, match=f"cannot read '.*{name}'"):
         infer_schema([tmp_path / name])
+
+
+def test_line_breaks_in_cells_make_no_rows_however_long_the_file(tmp_path):
+    path = tmp_path / "Note.csv"
+    lines = (f'n{at},"one\nand, two ""{at}"""\n' for at in range(40_000))
+    path.write_text("name,text\n" + "".join(lines))
+    assert infer_schema([path]).rows == 40_000
+
+
+def test_decimals_are_numbers_and_times_alone_nothing(tmp_path):
+    table = pa.table(
+        {
+            "name": ["a", "b"],
+            "price": pa.array([Decimal("1.50"), Decimal("2.00")]),
+            "count": pa.array([Decimal(7), None]),
+            "at": pa.array([datetime.time(1), None]),
+        }
+    )
+    path = tmp_path / "Item.parquet"
+    pq.write_table(table.drop_columns(["at"]), path)
+    draft = infer_schema([path])
+    assert body(draft) == [
+        "node Item {",
+        "  name: String @key",
+        "  price: F64",
+        "  count: I64?",
+        "}",
+    ]
+    with omnigraph.init(tmp_path / "g.omni", draft.text, options=FAST) as graph:
+        assert graph.load(path).nodes_loaded == {"Item": 2}
+    pq.write_table(table, path)
+    assert infer_schema([path]).notes == ("Item: no type holds at (times without a date)",)
+
+
+def test_columns_without_rows_are_kept_and_noted(tmp_path):
+    path = tmp_path / "Empty.csv"
+    path.write_text("name,age\n")
+    draft = infer_schema([path])
+    assert body(draft) == ["node Empty {", "  name: String", "  age: String", "}"]
+    assert len(draft.notes) == 2
+
+
+def test_what_is_no_table_of_this_kind_is_told(tmp_path):
+    path = tmp_path / "Latin.csv"
+    path.write_bytes("größe\n1\n".encode("latin-1"))
+    with pytest.raises(BadRequestError, match=r"Latin.csv: its header is not UTF-8"):
+        infer_schema([path])
+    with pytest.raises(BadRequestError, match="is a folder"):
+        infer_schema([tmp_path])
+    far = tmp_path / "Far.parquet"
+    pq.write_table(pa.table({"at": pa.array([10**18]).view(pa.timestamp("us"))}), far)
+    with pytest.raises(BadRequestError, match=r"Far.parquet: .* year from 1 to 9999"):
+        infer_schema([far])
+    long = tmp_path / "Long.csv"
+    long.write_text("name,sum\na," + "9" * 5_000 + "\n")
+    assert "  sum: String" in body(infer_schema([long]))

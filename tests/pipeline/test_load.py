@@ -523,3 +523,20 @@ def test_everything_in_a_row_that_does_not_fit_is_told(graph, tmp_path):
         [(f"{path}: row 1", "age"), (f"{path}: row 1", "born"), (f"{path}: row 3", "born")],
     )
     assert set(rows(graph, "node:Person")) == {"b"}
+
+
+def test_hidden_files_of_a_folder_are_passed_over(graph, tmp_path):
+    (tmp_path / "people.jsonl").write_bytes(jsonl(ADA))
+    (tmp_path / "._people.jsonl").write_bytes(b"\x00\x05\x16\x07")
+    assert graph.load(tmp_path).files == 1
+
+
+def test_a_type_that_does_not_exist_is_told_with_the_file_it_was_given_for(graph, tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("name\n")
+    with pytest.raises(InputError) as named:
+        graph.load({"Persn": path})
+    assert named.value.message == f"{path}: the schema has no type 'Persn'"
+    with pytest.raises(InputError) as guessed:
+        graph.load(path)
+    assert guessed.value.hint.startswith(f'name the type: {{"Type": "{path}"}}; ')

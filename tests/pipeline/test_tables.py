@@ -124,7 +124,10 @@ def test_wrong_csv_cells_name_their_row(graph, tmp_path):
     )
     with pytest.raises(ConstraintError) as caught:
         graph.load(path)
-    assert [one.place for one in caught.value.violations] == [f"{path}: row 2"]
+    assert [(one.place, one.prop) for one in caught.value.violations] == [
+        (f"{path}: row 2", "age"),
+        (f"{path}: row 2", "active"),
+    ]
 
 
 def test_given_and_missing_ids_may_be_mixed(graph):

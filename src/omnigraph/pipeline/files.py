@@ -152,13 +152,26 @@ TABLE_SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".csv")
 
 def is_known(file: InputFile) -> bool:
     """Whether a file's name says that a load can read it."""
-    return plain_name(file).suffix.lower() in (*LINE_SUFFIXES, *TABLE_SUFFIXES)
+    parts = plain_name(file)
+    is_hidden = parts.name.startswith(".")  # what editors and file systems leave beside data
+    return not is_hidden and parts.suffix.lower() in (*LINE_SUFFIXES, *TABLE_SUFFIXES)
 
 
 def plain_name(file: InputFile) -> PurePosixPath:
     """Return the path of a file without what says that it is compressed."""
-    parts = file.parts
-    return parts.with_suffix("") if parts.suffix.lower() in (".gz", ".zst") else parts
+    return _plain(file.parts)
+
+
+def plain_stem(name: str) -> str:
+    """Return the type a file is called after.
+
+    No name of a type has a dot: `edge.Knows.parquet` holds the edges where nodes share it.
+    """
+    return _plain(PurePosixPath(name)).stem.replace(".", ":", 1)
+
+
+def _plain(path: PurePosixPath) -> PurePosixPath:
+    return path.with_suffix("") if path.suffix.lower() in (".gz", ".zst") else path
 
 
 def local_path(text: str) -> Path:

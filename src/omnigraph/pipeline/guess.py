@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 from omnigraph.compiler.query.literals import parse_date, parse_datetime
@@ -13,6 +14,7 @@ from omnigraph.compiler.types import PropType, Scalar
 _SHORTEST_VECTOR = 8
 """Lists of as many decimal numbers, all of one length, are taken for vectors."""
 _I64_MAX = 2**63 - 1
+_LONGEST_INTEGER = len(str(2**64))
 
 
 @dataclass(slots=True)
@@ -41,8 +43,8 @@ class Seen:
         if isinstance(value, list | tuple):
             self._add_list(list(value))
             return
-        if isinstance(value, dict):
-            self.odd.add("objects")
+        if isinstance(value, dict | time | timedelta):
+            self.odd.add("objects" if isinstance(value, dict) else "times without a date")
             return
         self.kinds.add(_text_kind(str(value)) if is_text else _kind(value))
         if self.values is not None:
@@ -113,7 +115,9 @@ def _kind(value: object) -> Scalar:
             return Scalar.BOOL
         case int():
             return Scalar.U64 if value > _I64_MAX else Scalar.I64
-        case float():
+        case Decimal() if value == value.to_integral_value() and not value.as_tuple().exponent:
+            return _kind(int(value))
+        case float() | Decimal():
             return Scalar.F64
         case bytes():
             return Scalar.BLOB
@@ -131,7 +135,8 @@ def _text_kind(text: str) -> Scalar:
         return Scalar.BOOL
     # A leading zero or plus is part of a code, such as a postcode, and would get lost.
     digits = text.removeprefix("-")
-    if digits.isascii() and digits.isdecimal() and (digits == "0" or not digits.startswith("0")):
+    is_code = (digits.startswith("0") and digits != "0") or len(digits) > _LONGEST_INTEGER
+    if digits.isascii() and digits.isdecimal() and not is_code:
         return Scalar.U64 if int(text) > _I64_MAX else Scalar.I64
     if _reads(float, text) and any(mark in text for mark in ".eE") and digits[:1].isdecimal():
         return Scalar.F64

@@ -93,12 +93,16 @@ def infer_schema(files: Sequence[str | Path], sample_rows: int = SAMPLE_ROWS) ->
     rows = 0
     for file in files:
         path = Path(file)
+        if path.is_dir():
+            raise BadRequestError(f"'{path}' is a folder", hint="name the files in it")
         if not path.is_file():
             raise NotFoundError(f"file '{path}' not found")
         try:
             rows += _READERS.get(_suffix(path), _read_lines)(path, kinds, sample_rows)
         except UnreadableError:
             raise
+        except OverflowError:
+            raise InputError(f"{path}: a date or moment is not of a year from 1 to 9999") from None
         except (OSError, pa.ArrowException) as error:
             raise unreadable(path, error) from error
     if not kinds:
@@ -173,10 +177,16 @@ def _read_csv(path: Path, kinds: dict[str, _Kind], sample: int) -> int:
     read = pa.csv.ConvertOptions(
         strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""]
     )
-    with pa.input_stream(str(path)) as head, pa.csv.open_csv(head) as peek:
-        names = peek.schema.names
+    parse = pa.csv.ParseOptions(newlines_in_values=True)
+    with pa.input_stream(str(path)) as head, pa.csv.open_csv(head, parse_options=parse) as peek:
+        try:
+            names = peek.schema.names
+        except UnicodeDecodeError:
+            raise InputError(
+                f"{path}: its header is not UTF-8", hint="save the file as UTF-8"
+            ) from None
     read.column_types = dict.fromkeys(names, pa.string())
-    with pa.csv.open_csv(str(path), convert_options=read) as batches:
+    with pa.csv.open_csv(str(path), parse_options=parse, convert_options=read) as batches:
         return _add_batches(path, batches.schema, batches, kinds, sample, is_text=True)
 
 
@@ -203,6 +213,10 @@ def _add_batches(
         item = column.type.value_type if pa.types.is_list(column.type) else column.type
         if item in _WIDTHS:
             kind.widths[column.name] = _WIDTHS[item]
+    ends = _ends(dict.fromkeys(schema.names)) or ()
+    for name in schema.names:
+        if name != "id" and name not in ends:
+            kind.columns.setdefault(name, Seen(rows=kind.rows, is_text=is_text))
     count = 0
     for batch in batches:
         for row in batch.slice(0, max(0, sample - count)).to_pylist():

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.errors import BadRequestError, NotFoundError
-from omnigraph.pipeline.files import S3, InputFile, find_files, plain_name
+from omnigraph.pipeline.files import S3, InputFile, find_files, plain_name, plain_stem
 from omnigraph.pipeline.lines import Compression, compression_of
 from omnigraph.pipeline.model import InputError
 from omnigraph.storage.options import S3Options
@@ -127,9 +127,7 @@ class _Finder:
         table_format = _table_format(file)
         if table_format is None:
             return _lines(file.name, self._seekable(file))
-        # No name of a type has a dot: `edge.Knows.parquet` holds the edges where nodes share it.
-        word = plain_name(file).stem.replace(".", ":", 1)
-        return self._table(word, file.name, file, table_format)
+        return self._table(plain_stem(file.name), file.name, file, table_format)
 
     def _seekable(self, file: InputFile) -> InputFile:
         """Return a file that tasks can read in pieces, and again."""
@@ -141,7 +139,8 @@ class _Finder:
         return InputFile(str(copy), shown=file.name)
 
     def _typed(self, word: str, given: object) -> Iterator[Source]:
-        self._kind(word, f"<{word}>")  # told before a file or table of no type is looked at
+        # Told before a file or table of no type is looked for.
+        self._kind(word, str(given) if isinstance(given, str | Path) else f"<{word}>")
         if isinstance(given, list | tuple):
             for one in given:
                 yield from self._typed(word, one)
@@ -178,10 +177,10 @@ class _Finder:
         try:
             return self._catalog.type_named(word)
         except NotFoundError as error:
-            hint = f'name the type: {{"Type": "{name}"}}; {error.hint}'
-            raise InputError(f"{name}: {error}", hint=hint) from None
+            named = "" if word != plain_stem(name) else f'name the type: {{"Type": "{name}"}}; '
+            raise InputError(f"{name}: {error.message}", hint=f"{named}{error.hint}") from None
         except BadRequestError as error:
-            raise InputError(f"{name}: {error}", hint=error.hint) from None
+            raise InputError(f"{name}: {error.message}", hint=error.hint) from None
 
     def _stream(self, name: str, stream: Any) -> Source:  # noqa: ANN401 - anything with `read`
         path = self._copy_path()
