@@ -89,7 +89,7 @@ def test_a_range_inside_a_long_line_reads_no_further_than_itself(tmp_path, monke
     path = tmp_path / "x"
     path.write_bytes(b"a\n" + b"b" * 100_000 + b"\nc\n")
     counting = Counting(path)
-    monkeypatch.setattr(lines, "_open", lambda *_: counting)
+    monkeypatch.setattr(lines, "open_stream", lambda *_: counting)
     found = lines_of(path, start=start, end=start + 100, max_line=50, block=10)
     assert found == ([(0, b"a"), (2, "too long")] if start == 0 else [])
     assert counting.given <= 100 + 2 * 10
