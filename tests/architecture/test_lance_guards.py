@@ -538,3 +538,26 @@ def test_a_text_index_given_one_more_segment_finds_texts_that_changed(tmp_path, 
         dataset.optimize.optimize_indices()
     stale = dataset.scanner(full_text_query="old").to_table()["id"].to_pylist()
     assert stale == (["a"] if way == "segment" else [])
+
+
+class TestPaths:
+    def test_a_question_mark_in_a_path_sends_branches_elsewhere(self, tmp_path):
+        """Avoided by `base.uri`: such places are refused."""
+        dataset = lance.write_dataset(rows("a"), str(tmp_path / "a?b" / "t"))
+        dataset.create_branch("side", 1)
+        assert not (tmp_path / "a?b" / "t" / "tree").exists()
+        assert (tmp_path / "a").exists()
+
+    def test_a_ref_below_letters_beyond_ascii_is_made_in_a_neighbour_folder(self, tmp_path):
+        """Told in `docs/storage.md`; nothing but empty folders may stay there."""
+        dataset = lance.write_dataset(rows("a"), str(tmp_path / "é" / "t"))
+        dataset.create_branch("side", 1)
+        assert (tmp_path / "é" / "t" / "_refs" / "branches" / "side.json").exists()
+        assert [path for path in (tmp_path / "%C3%A9").rglob("*") if path.is_file()] == []
+
+    def test_the_longest_ref_that_can_be_made(self, tmp_path):
+        """`layout` leaves room for what Lance appends while it makes a ref."""
+        dataset = lance.write_dataset(rows("a"), str(tmp_path / "t"))
+        dataset.create_branch("x" * 210, 1)
+        with pytest.raises(OSError, match="File name too long"):
+            dataset.create_branch("y" * 240, 1)

@@ -29,7 +29,11 @@ def test_ulids_increase_even_inside_one_millisecond_and_when_the_clock_goes_back
     [
         pytest.param("/a/./b/../c", "/a/c", id="dot segments"),
         pytest.param("file:///a/b%20c", "/a/b c", id="file url"),
+        pytest.param("file:///a/b%23c", "/a/b#c", id="file url with an encoded sign"),
         pytest.param("s3://bucket/x/y/", "s3://bucket/x/y", id="s3"),
+        pytest.param("FILE:///a/b", "/a/b", id="a scheme in capitals"),
+        pytest.param("/日本/👨\u200d👩", "/日本/👨\u200d👩", id="letters of all kinds"),
+        pytest.param("/a#b/c%20d", "/a#b/c%20d", id="a plain path is taken as it is"),
     ],
 )
 def test_addresses_are_normalised(text, expected):
@@ -37,12 +41,23 @@ def test_addresses_are_normalised(text, expected):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "  ", "s3://bucket", "http://host/x", "file://host/x", "gs://b/x"]
+    "text",
+    [
+        *("", "  ", "s3://bucket", "http://host/x", "file://host/x", "gs://b/x"),
+        *("/a?b", "a\0b", "a\nb", "file:///a?b", "file:///a%3Fb", "file:///a#b"),
+        *("s3://bucket/x?versionId=1", "s3://bucket/x#y", "s3://bucket/x\ty", "s3://[x/y"),
+    ],
 )
 def test_other_addresses_are_refused_with_a_hint(text):
     with pytest.raises(BadRequestError) as caught:
         parse_uri(text)
     assert caught.value.hint
+
+
+def test_a_tilde_is_the_home_folder(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ann")
+    assert str(parse_uri("~/graphs/x")) == "/home/ann/graphs/x"
+    assert str(parse_uri("file:///~/x")) == "/~/x"
 
 
 def test_errors_print_their_message_and_hint_whatever_they_also_are():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+from collections.abc import Callable
 from pathlib import Path
 
 from omnigraph.errors import StorageError
@@ -11,7 +12,7 @@ from omnigraph.storage.sidecar import OutcomePendingError
 from omnigraph.storage.store import open_store
 from tests.support.children import Say
 from tests.support.operations import QUIET
-from tests.support.storage_model import A, B, contents, rows
+from tests.support.storage_model import A, B, contents, rows, write
 
 _NOBODY = 65534
 
@@ -56,3 +57,30 @@ def write_on_a_full_disk(say: Say, root: str, limit: int) -> None:
         seen = contents(store.snapshot())
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
         say(seen)
+
+
+def use_after_fork(say: Say, root: str) -> None:
+    """Read a graph, fork, and tell what the forked process may do with what it inherited."""
+    with open_store(root, options=QUIET) as store:
+        snapshot = store.snapshot()
+        contents(snapshot)
+        ours, theirs = os.pipe()
+        if os.fork() == 0:
+            calls = (
+                lambda: contents(snapshot),
+                lambda: write(store, {A: {"x": 1}}),
+                lambda: open_store(root, read_only=True, options=QUIET),
+            )
+            os.write(theirs, ",".join(map(_failure, calls)).encode())
+            os._exit(0)
+        os.close(theirs)
+        say(os.read(ours, 4096).decode())
+        say(contents(store.snapshot()))
+
+
+def _failure(call: Callable[[], object]) -> str:
+    try:
+        call()
+    except StorageError as error:
+        return type(error).__name__
+    return "done"

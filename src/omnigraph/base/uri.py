@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from omnigraph.errors import BadRequestError
+
+_UNSPEAKABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters, and what stands for bytes that are no text."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,8 @@ class GraphUri:
 def parse_uri(text: str | os.PathLike[str]) -> GraphUri:
     """Parse a plain path, `file://` or `s3://` address; dot segments are resolved lexically.
 
+    A `~` in front of a plain path is the home folder, as in a shell.
+
     >>> str(parse_uri("s3://bucket/a/b.omni/"))
     's3://bucket/a/b.omni'
     """
@@ -46,17 +54,18 @@ def parse_uri(text: str | os.PathLike[str]) -> GraphUri:
         raise BadRequestError(
             "the graph address is empty", hint="pass a path or s3://bucket/prefix"
         )
-    scheme = urlsplit(text).scheme if "://" in text else ""
+    named = _SCHEME.match(text)
+    scheme = "" if named is None else named[1].lower()
     match scheme:
         case "":
-            return GraphUri("file", "", os.path.abspath(text))  # noqa: PTH100 - lexical, no disk
+            return _on_disk(text, os.path.expanduser(text))  # noqa: PTH111 - nothing else changes
         case "file":
-            parts = urlsplit(text)
+            parts = _split(text)
             if parts.netloc not in ("", "localhost"):
                 raise BadRequestError(f"'{text}' names a remote host", hint="use file:///path")
-            return GraphUri("file", "", os.path.abspath(unquote(parts.path)))  # noqa: PTH100 - lexical
+            return _on_disk(text, unquote(parts.path))
         case "s3":
-            parts = urlsplit(text)
+            parts = _split(text)
             if not parts.netloc or not parts.path.strip("/"):
                 raise BadRequestError(
                     f"'{text}' lacks a bucket or prefix", hint="s3://bucket/prefix"
@@ -66,3 +75,29 @@ def parse_uri(text: str | os.PathLike[str]) -> GraphUri:
             raise BadRequestError(
                 f"'{scheme}://' is not a storage address", hint="use a path, file:// or s3://"
             )
+
+
+def _on_disk(text: str, path: str) -> GraphUri:
+    absolute = os.path.abspath(path)  # noqa: PTH100 - lexical, no disk
+    # Lance takes what follows a ? for a query, and puts the files of branches elsewhere.
+    if "?" in absolute or _UNSPEAKABLE.search(absolute):
+        raise BadRequestError(
+            f"{text!r} cannot hold a graph: its path has a ? or a control character",
+            hint="choose another folder",
+        )
+    return GraphUri("file", "", absolute)
+
+
+def _split(text: str) -> SplitResult:
+    """Take an address apart; what would be cut off as a query or a fragment is refused."""
+    if "?" in text or "#" in text or _UNSPEAKABLE.search(text):
+        raise BadRequestError(
+            f"{text!r} has a ?, a # or a control character",
+            hint="write %23 for # in a file:// path",
+        )
+    try:
+        return urlsplit(text)
+    except ValueError as error:  # brackets that stand for no network address
+        raise BadRequestError(
+            f"{text!r} is not an address: {error}", hint="use a path, file:// or s3://bucket/prefix"
+        ) from error

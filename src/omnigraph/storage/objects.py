@@ -146,6 +146,12 @@ class Objects:
         """
         try:
             first = self.create(name, b"probe", durable=False)
+        except StorageError as error:
+            raise StorageError(
+                f"{self.root} cannot hold a graph: {error}",
+                hint="it must be a folder that may be written, on a disk that knows hard links",
+            ) from error
+        try:
             second = self.create(name, b"probe again", durable=False)
         finally:
             self.delete(name)

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
 import pytest
 
 from omnigraph.errors import StorageError
 from omnigraph.storage import layout
 from omnigraph.storage.intent import stage_ahead
 from omnigraph.storage.store import open_store
-from tests.support.faults import files_of, use_read_only, write_on_a_full_disk
+from tests.support.faults import files_of, use_after_fork, use_read_only, write_on_a_full_disk
 from tests.support.operations import QUIET
-from tests.support.storage_model import A, B, check_whole, contents, new_graph, rows, write
+from tests.support.storage_model import (
+    A,
+    B,
+    check_whole,
+    contents,
+    empty_graph,
+    new_graph,
+    rows,
+    write,
+)
 
 
 def test_a_read_only_directory_can_be_read_and_says_why_it_cannot_be_written(root, start):
@@ -113,3 +125,33 @@ def test_a_file_in_the_place_of_a_folder_is_named(root, name):
         write(store, {A: {"n": 1}})
     with open_store(str(root), options=QUIET) as store:
         check_whole(store)
+
+
+@pytest.mark.parametrize("failure", [errno.EPERM, errno.EOPNOTSUPP])
+def test_a_disk_without_hard_links_is_refused_by_init_and_left_as_it_was(
+    root, monkeypatch, failure
+):
+    def refuse(path, target):
+        raise OSError(failure, "not here", str(path))
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    root.mkdir()
+    with pytest.raises(StorageError, match="cannot hold a graph") as caught:
+        empty_graph(root, QUIET)
+    assert "hard links" in str(caught.value)
+    assert files_of(root) == {}
+
+
+def test_a_file_where_the_graph_should_be_is_named(root):
+    root.write_text("no folder")
+    with pytest.raises(StorageError, match=f"{root} cannot hold a graph"):
+        empty_graph(root, QUIET)
+    assert root.read_text() == "no folder"
+
+
+def test_a_forked_process_is_told_that_it_cannot_go_on(root, start):
+    with empty_graph(root, QUIET) as store:
+        write(store, {A: {"a": 1}})
+    told, seen = start(use_after_fork, str(root)).succeed().said
+    assert told == ",".join(["ForkedProcessError"] * 3)
+    assert seen[A] == {"a": 1}

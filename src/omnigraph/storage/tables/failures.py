@@ -43,6 +43,10 @@ class SnapshotExpiredError(NotFoundError):
     kind = ErrorKind.SNAPSHOT_EXPIRED
 
 
+class ForkedProcessError(StorageError):
+    """Lance was used before this process was forked; its threads exist only in the parent."""
+
+
 class CommitRaceError(ConflictError):
     """Another writer moved a dataset first; nothing of ours became visible."""
 

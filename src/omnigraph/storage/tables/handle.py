@@ -7,6 +7,7 @@ names are never used twice (see `layout.retired_marker`) and versions are immuta
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -17,7 +18,12 @@ import pyarrow as pa
 
 from omnigraph.storage import layout
 from omnigraph.storage.objects import Objects
-from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError, lance_errors
+from omnigraph.storage.tables.failures import (
+    DamagedError,
+    ForkedProcessError,
+    SnapshotExpiredError,
+    lance_errors,
+)
 from omnigraph.storage.tables.versions import newest_version
 
 if TYPE_CHECKING:
@@ -93,6 +99,7 @@ class Tables:
         Raises:
             SnapshotExpiredError: the version is gone.
         """
+        _lance.require_usable()
         key = (location, branch, version)
         with self._lock:
             if (known := self._handles.get(key)) is not None:
@@ -150,6 +157,7 @@ class Tables:
 
     def create(self, location: str, rows: pa.Table) -> Handle:
         """Create a dataset with stable row ids; refuses to write over an existing one."""
+        _lance.require_usable()
         with lance_errors(f"creating {location}"):
             dataset = lance.write_dataset(
                 rows,
@@ -191,6 +199,7 @@ class Tables:
         version: int | None,
         session: Session | None = None,
     ) -> Handle:
+        _lance.require_usable()
         uri = self.objects.root.join(layout.lineage(location, branch))
         with lance_errors(f"opening {location}" + (f" version {version}" if version else "")):
             dataset = lance.dataset(
@@ -204,6 +213,30 @@ class Tables:
             # Lance takes a manifest of zeros, which a power cut can leave, for an empty dataset.
             raise DamagedError(f"the newest manifest of {location} states version {found}")
         return Handle(location, branch, found, dataset)
+
+
+class _Lance:
+    """Whether Lance can still be used: in a forked child its threads are missing."""
+
+    def __init__(self) -> None:
+        self._used = self._lost = False
+        os.register_at_fork(after_in_child=self._forked)
+
+    def require_usable(self) -> None:
+        """Refuse what would hang or crash."""
+        if self._lost:
+            raise ForkedProcessError(
+                "this process was forked from one that had a graph open, and Lance cannot be "
+                "used in it",
+                hint="start processes with spawn or forkserver",
+            )
+        self._used = True
+
+    def _forked(self) -> None:
+        self._lost = self._used
+
+
+_lance = _Lance()
 
 
 def _new_session() -> Session:
