@@ -20,8 +20,8 @@ from omnigraph.storage.objects import Objects
 class HeldFile(HeldLock):
     """A lock that is ours for as long as its file stays open."""
 
-    def __init__(self, holder: Holder, descriptor: int, *, took_over: bool) -> None:
-        super().__init__(holder, took_over=took_over)
+    def __init__(self, holder: Holder, descriptor: int) -> None:
+        super().__init__(holder)
         self.descriptor = descriptor
 
 
@@ -47,11 +47,10 @@ class FileLocks:
         if not _flock(descriptor):
             os.close(descriptor)
             return None
-        left_behind = os.pread(descriptor, 4096, 0)
         with contextlib.suppress(OSError):  # on a full disk the lock holds, only unnamed
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, encode_holder(holder), 0)
-        return HeldFile(holder, descriptor, took_over=bool(left_behind))
+        return HeldFile(holder, descriptor)
 
     def release(self, held: HeldLock) -> None:
         """Let a lock go."""
@@ -79,12 +78,23 @@ class FileLocks:
         holder = self.holder(name)
         if holder is None:
             return None
-        if not self._is_free(layout.lock_file(name)):
+        if not self._forget_dead(layout.lock_file(name)):
             raise ConflictError(
                 f"lock '{name}' is held by a live process: {holder}",
                 hint=f"end process {holder.pid}; the lock frees itself",
             )
         return holder
+
+    def _forget_dead(self, file_name: str) -> bool:
+        """Wipe out the name of a holder that is gone; False if it is alive."""
+        with naming("break", file_name):
+            descriptor = os.open(self._objects.path(file_name), os.O_RDWR | os.O_CLOEXEC)
+            try:
+                if free := _flock(descriptor):
+                    os.ftruncate(descriptor, 0)
+            finally:
+                os.close(descriptor)
+        return free
 
     def _is_free(self, file_name: str) -> bool:
         with naming("look at", file_name):

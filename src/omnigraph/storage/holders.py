@@ -28,9 +28,8 @@ class Holder:
 class HeldLock:
     """A lock we hold; ask `check` before every durable step."""
 
-    def __init__(self, holder: Holder, *, took_over: bool = False) -> None:
+    def __init__(self, holder: Holder) -> None:
         self.holder = holder
-        self.took_over = took_over
 
     @property
     def epoch(self) -> int:

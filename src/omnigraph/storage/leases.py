@@ -31,8 +31,8 @@ class LeaseLostError(ConflictError):
 class HeldLease(HeldLock):
     """A lease with a thread that keeps renewing it."""
 
-    def __init__(self, holder: Holder, leases: LeaseLocks, *, took_over: bool) -> None:
-        super().__init__(holder, took_over=took_over)
+    def __init__(self, holder: Holder, leases: LeaseLocks) -> None:
+        super().__init__(holder)
         self._leases = leases
         self._renewed_at = leases.clock.monotonic()
         self._lost = False
@@ -92,7 +92,7 @@ class LeaseLocks:
         """Take a lock if it is free or its holder is seen to be dead."""
         if (last := self._released.pop(holder.name, None)) is not None:
             # Epochs have no gaps: if the one after ours is still free, nobody was in between.
-            held = self._take(holder, last + 1, took_over=False)
+            held = self._take(holder, last + 1)
             if held is not None:
                 return held
         epoch, words = self._newest(holder.name)
@@ -100,14 +100,14 @@ class LeaseLocks:
         dead = not free and ("broken" in words or self._unchanged(holder.name, epoch, words))
         if not (free or dead):
             return None
-        return self._take(holder, epoch + 1, took_over=dead)
+        return self._take(holder, epoch + 1)
 
-    def _take(self, holder: Holder, epoch: int, *, took_over: bool) -> HeldLease | None:
+    def _take(self, holder: Holder, epoch: int) -> HeldLease | None:
         mine = replace(holder, epoch=epoch)
         if not self._objects.create(self._object(mine.name, epoch, "held"), encode_holder(mine)):
             return None
         self._seen.pop(holder.name, None)
-        return HeldLease(mine, self, took_over=took_over)
+        return HeldLease(mine, self)
 
     def release(self, held: HeldLock) -> None:
         """Let a lock go."""
