@@ -1,14 +1,26 @@
 """Branches: created in one step, forked only when written, deleted with care."""
 
+import shutil
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+
+import lance
 import pytest
 
 from omnigraph.base import failpoints
 from omnigraph.errors import AlreadyExistsError, BadRequestError, ConflictError
 from omnigraph.storage import layout
+from omnigraph.storage.backends import ObjectInfo
+from omnigraph.storage.cleanup import CleanupPolicy
 from omnigraph.storage.history import CommitNotFoundError
+from omnigraph.storage.locks import branch_lock_name
+from omnigraph.storage.options import Retention
+from omnigraph.storage.publish import physical_intent, publish
 from omnigraph.storage.snapshot import BranchNotFoundError
 from omnigraph.storage.store import open_store
-from tests.support.storage_model import A, B, check_lines, contents, write
+from tests.storage.conftest import QUIET
+from tests.support.storage_model import A, B, check_lines, contents, empty_graph, write
 
 
 def names(store):
@@ -104,6 +116,138 @@ def test_a_branch_with_a_descendant_cannot_be_deleted(store):
     assert names(store) == ["main"]
 
 
+def test_a_branch_made_from_an_old_commit_holds_its_source_and_is_named(store):
+    store.branches.create("one")
+    first = write(store, {A: {"x": 1}}, "one")
+    write(store, {A: {"y": 1}}, "one")
+    store.branches.create("past", "one", commit_id=first)
+    assert [info.parent for info in store.branches.list()] == [None, "main", "one"]
+    with pytest.raises(ConflictError, match="'past' descends from 'one'"):
+        store.branches.delete("one")
+    store.branches.delete("past")
+    store.branches.delete("one")
+    assert store.kernel.objects.list(f"{layout.MANIFEST}/{layout.REFS_DIR}") == []
+
+
+def test_a_branch_made_before_there_were_notes_holds_its_source_too(store, root):
+    store.branches.create("one")
+    store.branches.create("two", "one")
+    shutil.rmtree(root / layout.dependents("one"))
+    (root / layout.DEPENDENTS_NOTED).unlink()
+    with pytest.raises(ConflictError, match="'two' descends"):
+        store.branches.delete("one")
+
+
+def test_a_branch_that_reads_another_ones_tables_holds_it(store, root):
+    """What a merge of an older program may leave: a table of a branch nobody descends from."""
+    store.branches.create("one")
+    write(store, {A: {"x": 1}}, "one")
+    store.branches.create("two")
+    head = store._heads.current("two")
+    borrowed = (store.snapshot("one").tables[A],)
+    intent = physical_intent(store.kernel, head, "BranchMerge", (), borrowed)
+    with store.kernel.locks.hold(branch_lock_name("two"), "test") as lock:
+        publish(store.kernel, head, intent, lock)
+    (root / layout.DEPENDENTS_NOTED).unlink()
+    with pytest.raises(ConflictError, match=f"'two' reads {A} from 'one'"):
+        store.branches.delete("one")
+    write(store, {A: {"own": 1}}, "two")
+    store.branches.delete("one")
+    assert contents(store.snapshot("two"))[A] == {"x": 1, "own": 1}
+
+
+def test_deleting_a_branch_reads_as_much_among_many_as_among_few(store, monkeypatch):
+    seen = Counter()
+    backend = store.kernel.objects._backend
+    for name in ("get", "head", "find_all"):
+        counted = partial(_counted, seen, getattr(backend, name))
+        monkeypatch.setattr(backend, name, counted)
+    monkeypatch.setattr(lance, "dataset", partial(_counted, seen, lance.dataset))
+    reads = []
+    for count in (10, 200):
+        for number in range(len(names(store)) - 1, count):
+            store.branches.create(f"b{number}", "b0" if number % 2 else "main")
+        write(store, {A: {"x": count}}, "b7")
+        seen.clear()
+        store.branches.delete("b7")
+        reads.append(seen.total())
+        store.branches.create("b7", "b0")
+    assert reads[0] == reads[1]
+    assert reads[0] < 20
+
+
+def test_a_branch_that_cannot_be_read_does_not_keep_others_from_being_deleted(store, root):
+    store.branches.create("broken")
+    store.branches.create("side")
+    for path in (root / layout.MANIFEST / "tree/broken/_versions").glob("*.manifest"):
+        path.write_bytes(b"xx")
+    store.branches.delete("side")
+    assert names(store) == ["main", "broken"]
+
+
+def _counted(seen, call, *args, **options):
+    seen["reads"] += 1
+    return call(*args, **options)
+
+
+def test_a_word_that_names_a_folder_of_a_branch_is_refused_behind_a_slash(store):
+    for word in (*layout.DATASET_DIRS, "tree", "_retired", "_kept_from", "_dependents"):
+        for name in (f"exp/{word}", f"exp/{word}/x"):
+            with pytest.raises(BadRequestError, match="not a branch name"):
+                store.branches.create(name)
+    store.branches.create("data/exp")
+    write(store, {A: {"x": 1}}, "data/exp")
+    assert contents(store.snapshot("data/exp"))[A] == {"x": 1}
+
+
+def test_cleanup_leaves_a_branch_alone_that_lies_in_the_folders_of_a_dead_one(root, monkeypatch):
+    """Such names are refused now; graphs from before may have them."""
+    monkeypatch.setattr(layout, "parse_new_branch", layout.parse_branch)
+    options = replace(QUIET, retention=Retention(floor_s=0.0, newest_versions=1))
+    with empty_graph(root, options) as store:
+        store.branches.create("exp")
+        write(store, {A: {"dead": 1}}, "exp")
+        store.branches.delete("exp")
+        store.branches.create("exp/data")
+        write(store, {A: {"kept": 1}}, "exp/data")
+        store.cleanup(CleanupPolicy(keep_versions=1))
+    with open_store(str(root), options=options) as store:
+        assert contents(store.snapshot("exp/data"))[A] == {"kept": 1}
+
+
+@pytest.mark.parametrize("name", ["x" * 180, "é" * 18, "日" * 12, "a/" * 29 + "b"])
+def test_the_longest_names_can_be_written_deleted_and_used_again(store, name):
+    for value in (1, 2):
+        store.branches.create(name)
+        write(store, {A: {"x": value}}, name)
+        assert contents(store.snapshot(name))[A] == {"x": value}
+        store.branches.delete(name)
+
+
+@pytest.mark.parametrize("name", ["x" * 181, "é" * 19, "日" * 13, "a/" * 31 + "b"])
+def test_a_name_that_no_file_can_have_is_refused_before_anything_is_written(store, name):
+    with pytest.raises(BadRequestError, match="too long"):
+        store.branches.create(name)
+
+
+def test_a_name_that_is_too_long_to_exist_is_not_looked_for(store):
+    for call in (store.snapshot, store.begin, store.branches.delete):
+        with pytest.raises(BadRequestError, match="too long"):
+            call("日" * 60)
+
+
+def test_a_name_that_the_file_system_takes_for_another_is_refused(store, monkeypatch):
+    """On disks that do not tell upper from lower case both branches would be the same files."""
+    store.branches.create("dev")
+    write(store, {A: {"x": 1}}, "dev")
+    backend = store.kernel.objects._backend
+    plain = backend.head
+    monkeypatch.setattr(backend, "head", lambda name: plain(name) or plain(name.lower()))
+    with pytest.raises(ConflictError, match="spelt differently"):
+        store.branches.create("DEV")
+    assert contents(store.snapshot("dev"))[A] == {"x": 1}
+
+
 def test_a_name_can_be_used_again_at_once_and_warm_readers_see_the_new_branch(store, root, quiet):
     write(store, {A: {"a": 1}})
     other = open_store(str(root), read_only=True, options=quiet)
@@ -118,6 +262,22 @@ def test_a_name_can_be_used_again_at_once_and_warm_readers_see_the_new_branch(st
         with pytest.raises(BranchNotFoundError):
             other.snapshot("side")
     assert len(set(versions)) == 1, "version numbers repeat, so this was a real test"
+    other.close()
+
+
+def test_a_name_used_again_is_told_apart_where_the_disk_cannot(store, root, quiet, monkeypatch):
+    """The new ref can have the inode of the old one, and its time if clocks are coarse."""
+    alike = ObjectInfo("ref", 240, 0, "alike")
+    head = type(store.kernel.objects._backend).head
+    monkeypatch.setattr(
+        "omnigraph.storage.backends._LocalBackend.head", lambda *args: head(*args) and alike
+    )
+    other = open_store(str(root), read_only=True, options=quiet)
+    for value in (1, 2):
+        store.branches.create("side")
+        write(store, {A: {"s": value}}, "side")
+        assert contents(other.snapshot("side"))[A] == {"s": value}
+        store.branches.delete("side")
     other.close()
 
 

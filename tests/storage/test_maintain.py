@@ -1,5 +1,6 @@
 """Upkeep changes the pieces, never the rows."""
 
+import math
 from dataclasses import replace
 
 import pyarrow as pa
@@ -12,12 +13,13 @@ from omnigraph.storage.create import TableSpec
 from omnigraph.storage.intent import stage_ahead
 from omnigraph.storage.manifest import HEAD, LAST_ROW, head_address, read_rows
 from omnigraph.storage.options import Retention
-from omnigraph.storage.store import open_store
+from omnigraph.storage.snapshot import Heads
+from omnigraph.storage.store import init_store, open_store
 from omnigraph.storage.tables.failures import SnapshotExpiredError
 from omnigraph.storage.tables.predicate import equals
 from omnigraph.storage.tables.scan import ROW_ADDRESS
 from tests.storage.conftest import QUIET, SteeredClock
-from tests.support.storage_model import A, check_lines, contents, empty_graph, write
+from tests.support.storage_model import SCHEMA, A, check_lines, contents, empty_graph, write
 
 NOW = replace(QUIET, retention=Retention(floor_s=0, newest_versions=1, manifest_versions=4))
 ALL = CleanupPolicy(keep_versions=1)
@@ -303,3 +305,39 @@ def test_disk_use_is_told_per_table_and_branch(store):
     assert use[location, None].data > 0
     assert use[location, "side"].data > 0
     assert use[layout.MANIFEST, "side"].versions > 0
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [{"keep_versions": -1}, *({"older_than_s": age} for age in (-1.0, math.nan, math.inf)), {}],
+)
+def test_a_policy_that_makes_no_sense_is_refused(store, policy):
+    with pytest.raises(BadRequestError):
+        store.cleanup(CleanupPolicy(**policy), dry_run=True)
+
+
+@pytest.mark.parametrize("life", [-1.0, math.nan, math.inf])
+def test_a_pin_needs_a_life_that_ends(store, life):
+    with pytest.raises(BadRequestError):
+        store.snapshot().pin(life)
+    with store.snapshot().pin(60) as pin, pytest.raises(BadRequestError):
+        pin.renew(life)
+
+
+def test_cleanup_asks_a_branch_as_often_for_many_tables_as_for_few(tmp_path, monkeypatch):
+    asked = []
+    current = Heads.current
+    monkeypatch.setattr(
+        Heads, "current", lambda self, branch: (asked.append(branch), current(self, branch))[1]
+    )
+    counts = []
+    for tables in (2, 12):
+        specs = [TableSpec(f"node:T{number}", SCHEMA) for number in range(tables)]
+        with init_store(str(tmp_path / str(tables)), specs, {}, NOW) as store:
+            for name in ("one", "two", "three"):
+                store.branches.create(name)
+                write(store, {"node:T0": {"x": 1}}, name)
+            asked.clear()
+            store.cleanup(ALL)
+            counts.append(len(asked))
+    assert counts[0] == counts[1]

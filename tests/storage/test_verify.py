@@ -89,3 +89,30 @@ def test_forks_left_by_a_deleted_branch_are_told_but_harmless(graph):
     graph.branches.delete("side")
     assert "unreferenced_fork" in {finding.kind for finding in graph.verify()}
     assert kinds(graph) == set()
+
+
+def test_a_table_that_branches_share_is_read_once_and_told_of_on_each(graph, root, monkeypatch):
+    graph.branches.create("third")
+    opened = []
+    cold = graph.kernel.tables.open_cold
+    monkeypatch.setattr(
+        graph.kernel.tables, "open_cold", lambda *place: (opened.append(place), cold(*place))[1]
+    )
+    assert kinds(graph) == set()
+    assert len(opened) == len(set(opened)) < len(graph.snapshot().tables) * 3
+    for path in data_files(root, graph, B):
+        path.unlink()
+    told = [found.subject for found in graph.verify() if found.kind == "unreadable_table"]
+    assert told == [f"{B} on '{branch}'" for branch in ("main", "side", "third")]
+
+
+def test_a_torn_ref_of_a_branch_is_found(graph, root):
+    (root / layout.branch_ref(layout.MANIFEST, "side")).write_bytes(b"")
+    assert kinds(graph) == {"torn_ref"}
+
+
+def test_drift_is_told_beside_a_sidecar_that_cannot_be_read(graph, root):
+    location = graph.snapshot().table(B).location
+    lance.write_dataset(rows({"foreign": 1}), str(root / location), mode="append")
+    graph.kernel.objects.put(f"{layout.RECOVERY_DIR}/x.json", b"{")
+    assert kinds(graph) == {"drift", "unreadable_sidecar"}

@@ -212,6 +212,8 @@ def _create_branch(store: GraphStore) -> None:
 
 
 def _recreate_branch(store: GraphStore) -> None:
+    # As in a graph from before branches were noted: the first deletion takes stock.
+    store.kernel.objects.delete(layout.DEPENDENTS_NOTED)
     store.branches.delete("side")
     store.branches.create("side")
     write(store, {A: {"a1": -5}}, "side")

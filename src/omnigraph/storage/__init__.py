@@ -11,7 +11,8 @@ Knows nothing of nodes, edges or queries. In control-flow order, from the top:
 - `window`, `intent`, `plan`: how they commit; what that publishes; what was asked for.
 - `recovery`, `healing`, `evidence`: what an interrupted writer left: decided, carried out, proven.
 - `publish`: the commit protocol.
-- `branches`, `history`, `projections`: lines of commits and views of them.
+- `branches`, `dependents`: branches made and deleted; which rest on which.
+- `history`, `projections`: lines of commits and views of them.
 - `snapshot`: one immutable view; `manifest`, `legacy`: the rows of `__manifest`, now and before.
 - `kernel`: the parts bundled; `sidecar`, `pins`, `records`: a writer's intent, long readers,
   plain values.

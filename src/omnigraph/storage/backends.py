@@ -29,6 +29,7 @@ from omnigraph.storage.counters import Counters
 from omnigraph.storage.options import StorageOptions
 
 _TEMP_MARK = "#"
+_CHUNK = 1 << 20
 _temp_numbers = itertools.count()
 
 
@@ -74,11 +75,17 @@ class _LocalBackend:
         self._counters = counters
 
     def get(self, name: str) -> bytes | None:
-        try:  # on the way of every open: joining text is several times cheaper than a Path
-            with open(f"{self._prefix}/{name}", "rb", buffering=0) as file:  # noqa: PTH123
-                return file.read()
+        try:  # on the way of every read of a branch: bare calls cost half of a file object
+            descriptor = os.open(f"{self._prefix}/{name}", os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
+        try:
+            data = os.read(descriptor, _CHUNK)
+            while len(data) % _CHUNK == 0 and (more := os.read(descriptor, _CHUNK)):
+                data += more
+        finally:
+            os.close(descriptor)
+        return data
 
     def tail(self, name: str, length: int) -> bytes:
         with (self._root / name).open("rb") as file:

@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from omnigraph.base.failpoints import failpoint, register
 from omnigraph.base.ids import BranchName, TableKey
@@ -23,6 +24,12 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.storage import layout
+from omnigraph.storage.dependents import (
+    drop_note,
+    note_dependent,
+    require_unused,
+    visible_parent,
+)
 from omnigraph.storage.history import rows_until, tables_at
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks import REFS_LOCK, branch_lock_name
@@ -72,8 +79,8 @@ def branch_refs(kernel: Kernel) -> dict[str, BranchRef]:
 
 def live_branches(kernel: Kernel) -> list[BranchName]:
     """Return the names of all branches, main first, then sorted."""
-    names = sorted(name for name in branch_refs(kernel) if not layout.is_system_branch(name))
-    return [layout.MAIN, *(BranchName(name) for name in names)]
+    names = branch_names(kernel.objects, layout.MANIFEST)
+    return [layout.MAIN, *(BranchName(n) for n in sorted(names) if not layout.is_system_branch(n))]
 
 
 def list_infos(kernel: Kernel) -> list[BranchInfo]:
@@ -83,7 +90,7 @@ def list_infos(kernel: Kernel) -> list[BranchInfo]:
     for name in sorted(refs):
         if not layout.is_system_branch(name):
             ref = refs[name]
-            parent = layout.MAIN if ref.parent is None else BranchName(ref.parent)
+            parent = visible_parent(ref, refs.get)
             infos.append(BranchInfo(BranchName(name), parent, ref.created_at_s * 1_000_000))
     return infos
 
@@ -150,6 +157,7 @@ def create_branch(kernel: Kernel, heads: Heads, name: BranchName, source: Branch
         if has_files(kernel.objects, layout.MANIFEST, name):
             delete_branch(kernel.tables, layout.MANIFEST, name)  # left by a crash, without a ref
         with _announced(kernel, name):
+            note_dependent(kernel, name, source)
             forked = create_fork(head.handle, name)
             failpoint(AFTER_CREATE)
             kernel.objects.sync_named(fork_files(layout.MANIFEST, name, head.manifest_version))
@@ -176,6 +184,7 @@ def create_branch_at(
             delete_branch(kernel.tables, layout.MANIFEST, name)
         past = _past(kernel, head, commit, tables)
         with _announced(kernel, name):
+            note_dependent(kernel, name, source)
             create_fork(past, name)
             failpoint(AFTER_CREATE)
             kernel.objects.sync_named(fork_files(layout.MANIFEST, name, past.version))
@@ -230,10 +239,11 @@ def remove_branch(kernel: Kernel, heads: Heads, name: BranchName) -> None:
         kernel.locks.hold(REFS_LOCK, f"delete branch {name}"),
         kernel.locks.hold(branch_lock_name(name), f"delete branch {name}"),
     ):
-        refs = branch_refs(kernel)
-        if name not in refs:
+        ref = find_branch(kernel.objects, layout.MANIFEST, name)
+        if ref is None:
             raise BranchNotFoundError(name)
-        _require_unused(heads, name, refs)
+        require_unused(kernel, heads, name)
+        source = visible_parent(ref, partial(find_branch, kernel.objects, layout.MANIFEST))
         # Readers of this branch may be under way: its forks stay for the floor at least.
         snapshot_of(kernel, heads.current(name)).pin(kernel.options.retention.floor_s)
         try:
@@ -243,13 +253,17 @@ def remove_branch(kernel: Kernel, heads: Heads, name: BranchName) -> None:
             raise OutcomePendingError(f"deleting branch '{name}'", error) from error
         failpoint(AFTER_REF_DELETE)
         heads.forget(name)
-        _drop_manifest(kernel, name)
+        _drop_manifest(kernel, ref, source)
 
 
-def _drop_manifest(kernel: Kernel, name: BranchName) -> None:
+def _drop_manifest(kernel: Kernel, ref: BranchRef, source: BranchName) -> None:
     """Remove what a deleted branch leaves; a branch is gone with its ref, so this may fail."""
+    name = BranchName(ref.name)
     try:
         delete_branch(kernel.tables, layout.MANIFEST, name)
+        if ref.parent is not None and layout.is_origin(ref.parent):  # made for this one alone
+            delete_branch(kernel.tables, layout.MANIFEST, ref.parent)
+        drop_note(kernel, name, source)
     except StorageError as error:
         kernel.counters.add("unfinished_deletions")
         log.warning("branch '%s' is deleted; its files remain: %s", name, error)
@@ -261,27 +275,15 @@ def _require_new(kernel: Kernel, name: BranchName) -> None:
         raise AlreadyExistsError("cannot create branch 'main'", hint="every graph has it")
     if name in refs:
         raise AlreadyExistsError(f"branch '{name}' already exists", hint="choose another name")
+    if kernel.objects.exists(layout.branch_ref(layout.MANIFEST, name)):
+        # Going on would remove the files of the other as those of a creation cut off by a crash.
+        raise ConflictError(
+            f"to this file system '{name}' is the name of a branch that is spelt differently",
+            hint="choose a name that differs by more than upper and lower case",
+        )
     for taken in refs:
         if taken.startswith(f"{name}/") or name.startswith(f"{taken}/"):
             raise ConflictError(
                 f"'{name}' and the live branch '{taken}' are prefixes of each other",
                 hint="choose another name; their files would lie inside each other",
             )
-
-
-def _require_unused(heads: Heads, name: BranchName, refs: Mapping[str, BranchRef]) -> None:
-    for other in sorted(refs):
-        if refs[other].parent == name:
-            raise ConflictError(
-                f"branch '{other}' descends from '{name}'", hint=f"delete '{other}' first"
-            )
-    for other in [layout.MAIN, *sorted(refs)]:
-        if other == name or layout.is_system_branch(other):
-            continue
-        head = heads.current(BranchName(other))
-        for table in head.tables.values():
-            if table.branch is not None and layout.fork_owner(table.branch) == name:
-                raise ConflictError(
-                    f"branch '{other}' reads {table.key} from '{name}'",
-                    hint=f"write or delete '{other}' first",
-                )

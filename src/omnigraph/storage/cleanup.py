@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -25,6 +26,8 @@ from omnigraph.storage.needed import (
     Lineage,
     Needed,
     cutoff_us,
+    keep_branch,
+    keep_pending,
     live_locations,
     needed_versions,
 )
@@ -76,32 +79,44 @@ def cleanup(
     """Remove old versions, dead forks and orphaned files of every table.
 
     Raises:
-        BadRequestError: the policy says nothing.
+        BadRequestError: the policy says nothing, or nonsense.
     """
     if policy.keep_versions is None and policy.older_than_s is None:
         raise BadRequestError(
             "cleanup needs keep_versions or older_than", hint="say what may be removed"
         )
+    _check_policy(policy)
     done: list[CleanupStats] = []
     with kernel.locks.hold(REFS_LOCK, "cleanup"):
         if not dry_run:
             drop_expired_pins(kernel.objects, kernel.clock)
-        for location in sorted(live_locations(kernel, heads)):
+        locations = sorted(live_locations(kernel, heads))
+        needed = needed_versions(kernel, heads)
+        for location in locations:
             if not dry_run:
                 _heal_refs(kernel, heads, location)
             refs = list_branches(kernel.objects, location)
-            needed = needed_versions(kernel, heads, {location: refs})
+            keep_pending(kernel, needed)
+            kept = needed.about(location, refs)
             for branch in (None, *sorted(refs)):
-                done += _clean_lineage(kernel, (location, branch), needed, policy, dry_run=dry_run)
+                done += _clean_lineage(kernel, (location, branch), kept, policy, dry_run=dry_run)
             done += collect_files(kernel, location, refs, dry_run=dry_run)
             failpoint(BETWEEN_TABLES)
         failpoint(BEFORE_FORKS)
-        done += _reclaim_forks(kernel, heads, dry_run=dry_run)
+        done += _reclaim_forks(kernel, heads, locations, needed, dry_run=dry_run)
         done += collect_datasets(kernel, heads, policy.older_than_s or 0.0, dry_run=dry_run)
         if not dry_run:
             _drop_unused_origins(kernel)
             drop_old_staging(kernel)
     return [stats for stats in done if stats.versions_removed or stats.bytes_removed]
+
+
+def _check_policy(policy: CleanupPolicy) -> None:
+    kept, age = policy.keep_versions, policy.older_than_s
+    if kept is not None and kept < 0:
+        raise BadRequestError(f"cannot keep {kept} versions", hint="say 0 or more")
+    if age is not None and not 0 <= age < math.inf:
+        raise BadRequestError(f"{age} seconds is not an age", hint="say 0 or more")
 
 
 def _heal_refs(kernel: Kernel, heads: Heads, location: str) -> None:
@@ -192,7 +207,7 @@ def clean_table_versions(
         if table is None or layout.fork_owner(table.branch) != branch:
             return []
         refs = list_branches(kernel.objects, table.location)
-        needed = needed_versions(kernel, heads, {table.location: refs})
+        needed = needed_versions(kernel, heads).about(table.location, refs)
         policy = CleanupPolicy(retention.keep_versions, retention.keep_s)
         return _clean_lineage(kernel, (table.location, table.branch), needed, policy, dry_run=False)
 
@@ -244,22 +259,26 @@ def _due_versions(
     return due, sum(files[version].size for version in due)
 
 
-def _reclaim_forks(kernel: Kernel, heads: Heads, *, dry_run: bool) -> list[CleanupStats]:
+def _reclaim_forks(
+    kernel: Kernel, heads: Heads, locations: list[str], needed: Needed, *, dry_run: bool
+) -> list[CleanupStats]:
     """Remove forks that no branch, pin, sidecar or other fork rests on, past the floor."""
     cutoff = cutoff_us(kernel, kernel.options.retention.floor_s)
     done = []
-    for location in sorted(live_locations(kernel, heads)):
+    for location in locations:
         refs = list_branches(kernel.objects, location)
         # Children first: a fork whose only user goes away can go in the same pass.
         for name in sorted(_fork_names(kernel, location) | set(refs), key=len, reverse=True):
             files = kernel.objects.list(f"{layout.lineage(location, name)}")
             own = [info for info in files if _is_own_file(info.name, location, name)]
+            if any(other.startswith(f"{name}/") and layout.lies_inside(other) for other in refs):
+                continue  # a branch from before such names were refused lies in its folders
             if not own or max(info.modified_us for info in own) > cutoff:
                 continue
             with kernel.locks.try_hold(
                 branch_lock_name(layout.fork_owner(name)), "cleanup"
             ) as lock:
-                if lock is None or _fork_in_use(kernel, heads, location, name):
+                if lock is None or _fork_in_use(kernel, heads, needed, (location, name)):
                     continue
                 if not dry_run:
                     retire_fork(kernel.tables, location, name)
@@ -284,9 +303,15 @@ def _is_own_file(name: str, location: str, branch: str) -> bool:
     return inside.partition("/")[0] in layout.DATASET_DIRS
 
 
-def _fork_in_use(kernel: Kernel, heads: Heads, location: str, name: str) -> bool:
-    needed = needed_versions(kernel, heads, {location: list_branches(kernel.objects, location)})
-    return (location, name) in needed.versions or (location, name) in needed.floors
+def _fork_in_use(kernel: Kernel, heads: Heads, needed: Needed, fork: tuple[str, str]) -> bool:
+    """Whether anything rests on a fork; we hold the lock of its branch, which may have made it."""
+    location, name = fork
+    owner = layout.fork_owner(name)
+    if kernel.objects.exists(layout.branch_ref(layout.MANIFEST, owner)):
+        keep_branch(heads, owner, needed)
+    keep_pending(kernel, needed)
+    based = any(ref.parent == name for ref in list_branches(kernel.objects, location).values())
+    return based or fork in needed.versions or fork in needed.floors
 
 
 def _drop_unused_origins(kernel: Kernel) -> None:

@@ -99,6 +99,7 @@ def _is_readable(kernel: Kernel) -> bool:
 def _write_graph(kernel: Kernel, tables: Sequence[TableSpec], files: Mapping[str, bytes]) -> None:
     kernel.objects.put(layout.INIT_INTENT, b"")
     kernel.objects.delete_prefix(layout.MANIFEST)
+    kernel.objects.put(layout.DEPENDENTS_NOTED, b"")  # there is no branch yet
     for name, content in sorted(files.items()):
         kernel.objects.put(name, content)
     failpoint(AFTER_FILES)

@@ -44,6 +44,11 @@ TABLE_ROOMS = tuple(_ROOMS.values())
 _MAX_VERSION = 2**64 - 1
 _RETIRED = "_retired"
 _KEPT_FROM = "_kept_from"
+DEPENDENTS_DIR = "_dependents"
+DEPENDENTS_NOTED = f"{MANIFEST}/_dependents_noted"
+_INSIDE_A_BRANCH = (*DATASET_DIRS, TREE_DIR, _RETIRED, _KEPT_FROM, DEPENDENTS_DIR)
+_LONGEST_FILE_NAME = 255
+_LONGEST_NAME = 180  # leaves room for the id of a fork and what Lance appends to temporary files
 _ULID_TAIL = re.compile(r"\.[0-9a-hjkmnp-tv-z]{26}$")
 _BRANCH_WORD = re.compile(r"^[\w.-]+$")
 
@@ -101,6 +106,16 @@ def branch_of_ref(ref_name: str) -> str:
 def branch_intent(branch: str) -> str:
     """Return the note that a branch is being created and may not be durable yet."""
     return f"{BRANCH_INTENTS}/{quote(branch, safe='')}.json"
+
+
+def dependents(branch: str) -> str:
+    """Return where it is noted which branches rest on a branch."""
+    return f"{lineage(MANIFEST, branch)}/{DEPENDENTS_DIR}"
+
+
+def dependent_note(branch: str, other: str) -> str:
+    """Return the note that another branch may rest on this one."""
+    return f"{dependents(branch)}/{quote(other, safe='')}.json"
 
 
 def retired_marker(location: str, branch: str | None) -> str:
@@ -169,11 +184,49 @@ def parse_branch(text: str, *, operation: str = "this call") -> BranchName:
     bad = any(
         not _BRANCH_WORD.match(word) or ".." in word or word.startswith(".") for word in words
     )
-    if bad or name.endswith((".lock", ".")) or _ULID_TAIL.search(name) or len(name) > 200:
+    if bad or name.endswith((".lock", ".")) or _ULID_TAIL.search(name):
         raise BadRequestError(
             f"'{name}' is not a branch name", hint="use letters, digits and . - _ / between them"
         )
+    if len(quote(name, safe="")) > _LONGEST_FILE_NAME - len(".json"):
+        raise _too_long(name)
     return BranchName(name)
+
+
+def parse_new_branch(text: str, *, operation: str) -> BranchName:
+    """Return a checked name for a branch that does not exist yet.
+
+    Raises:
+        BadRequestError: as `parse_branch`, or its files would have no place of their own.
+    """
+    name = parse_branch(text, operation=operation)
+    if lies_inside(name):
+        raise BadRequestError(
+            f"'{name}' is not a branch name: a branch keeps its own files in folders called "
+            f"{', '.join(DATASET_DIRS)}",
+            hint="choose another word after the /",
+        )
+    if _stored_length(name) > _LONGEST_NAME:
+        raise _too_long(name)
+    return name
+
+
+def _stored_length(branch: str) -> int:
+    """Return how long Lance writes a name: encoded twice, while its ref is in the making."""
+    return len(quote(quote(branch, safe=""), safe=""))
+
+
+def _too_long(branch: str) -> BadRequestError:
+    return BadRequestError(
+        f"'{branch}' is too long for a branch name: {_stored_length(branch)} characters once "
+        f"encoded, at most {_LONGEST_NAME}",
+        hint="choose a shorter name; / counts five, letters beyond ASCII ten or more",
+    )
+
+
+def lies_inside(branch: str) -> bool:
+    """Whether the files of a branch would lie among those of one whose name it continues."""
+    return any(word in _INSIDE_A_BRANCH for word in branch.split("/")[1:])
 
 
 def origin_branch(fresh_id: str) -> str:

@@ -1,7 +1,8 @@
 """What must stay, whatever cleanup is asked to do.
 
-Everything is read freshly, and what cannot be read stops cleanup: what nobody can see may still
-be needed. Removes nothing.
+What cannot be read stops cleanup: what nobody can see may still be needed. Branches are read
+once, under the refs lock: from then on they only come to name versions that are newer than all
+there were, or forks of their own. Removes nothing.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from omnigraph.base.ids import BranchName
 from omnigraph.storage.branches import live_branches
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.pins import being_loaded, live_pins
@@ -47,34 +49,51 @@ class Needed:
         known = self.floors.get((location, branch), version)
         self.floors[location, branch] = min(known, version)
 
+    def about(self, location: str, refs: Mapping[str, BranchRef]) -> Needed:
+        """Return what must stay of one dataset, with the versions its forks rest on."""
+        part = Needed()
+        for branch in (None, *refs):
+            lineage = (location, branch)
+            part.versions[lineage] = set(self.versions.get(lineage, ()))
+            if lineage in self.floors:
+                part.floors[lineage] = self.floors[lineage]
+        for ref in refs.values():
+            part.keep(location, ref.parent, ref.parent_version)
+        return part
+
     def locations(self) -> set[str]:
         """Return the datasets of which anything must stay."""
         return {location for location, _ in (*self.versions, *self.floors)}
 
 
-def needed_versions(
-    kernel: Kernel, heads: Heads, forks: Mapping[str, Mapping[str, BranchRef]]
-) -> Needed:
-    """Return what must stay: read freshly, under the refs lock; any failure stops cleanup."""
+def needed_versions(kernel: Kernel, heads: Heads) -> Needed:
+    """Return what branches, pins, loads and pending writes name; any failure stops cleanup."""
     needed = Needed()
     for branch in live_branches(kernel):
-        for table in heads.current(branch).tables.values():
-            needed.keep(table.location, table.branch, table.version)
+        keep_branch(heads, branch, needed)
     pins = live_pins(kernel.objects, kernel.clock)
     for pin in pins:
         for version, branch_name, _, location in pin.tables.values():
             needed.keep(location, branch_name, version)
     for (location, branch_name), version in being_loaded(pins).items():
         needed.keep_from(location, branch_name, version)
+    keep_pending(kernel, needed)
+    return needed
+
+
+def keep_branch(heads: Heads, branch: BranchName, needed: Needed) -> None:
+    """Keep what a branch names now."""
+    for table in heads.current(branch).tables.values():
+        needed.keep(table.location, table.branch, table.version)
+
+
+def keep_pending(kernel: Kernel, needed: Needed) -> None:
+    """Keep what writes under way, or to be healed, rest on and have made."""
     for sidecar in list_sidecars(kernel.objects):
         for moving in sidecar.tables:
             needed.keep_from(moving.location, moving.table_branch, moving.expected_version)
         for made in sidecar.changes.registered:
             needed.keep_from(made.location, made.branch, 0)
-    for location, refs in forks.items():
-        for ref in refs.values():
-            needed.keep(location, ref.parent, ref.parent_version)
-    return needed
 
 
 def live_locations(kernel: Kernel, heads: Heads) -> set[str]:

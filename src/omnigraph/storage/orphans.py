@@ -27,7 +27,7 @@ BEFORE_RETIRE = register(
 
 def unreferenced_datasets(kernel: Kernel, heads: Heads) -> list[str]:
     """Return the datasets that no live branch, pin, load or write under way names."""
-    needed = needed_versions(kernel, heads, {}).locations()
+    needed = needed_versions(kernel, heads).locations()
     return [
         location
         for room in layout.TABLE_ROOMS

@@ -6,6 +6,7 @@ by itself unless renewed, so a dead reader does not hold disk space for ever.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -15,7 +16,7 @@ import orjson
 
 from omnigraph.base.clock import Clock
 from omnigraph.base.ids import BranchName, CommitId, UlidSource
-from omnigraph.errors import ErrorKind, FormatError
+from omnigraph.errors import BadRequestError, ErrorKind, FormatError
 from omnigraph.storage import layout
 from omnigraph.storage.objects import Objects
 
@@ -45,7 +46,7 @@ class Pin:
 
     def renew(self, ttl_s: float) -> None:
         """Move the expiry."""
-        expires = self.clock.now_us() + int(ttl_s * 1e6)
+        expires = _expiry(self.clock.now_us(), ttl_s)
         self.record = replace(self.record, expires_at_us=expires)
         self.objects.put(layout.pin(self.record.id), _encode(self.record))
 
@@ -79,12 +80,18 @@ def create_pin(
 ) -> Pin:
     """Store a pin and return it."""
     now = clock.now_us()
-    expires = now + int(ttl_s * 1e6)
+    expires = _expiry(now, ttl_s)
     record = PinRecord(
         ulids.next(now), branch, commit_id, dict(tables), expires, load, dict(loading or {})
     )
     objects.put(layout.pin(record.id), _encode(record))
     return Pin(record, objects, clock)
+
+
+def _expiry(now_us: int, ttl_s: float) -> int:
+    if not 0 <= ttl_s < math.inf:
+        raise BadRequestError(f"a pin cannot live for {ttl_s} seconds", hint="say 0 or more")
+    return now_us + int(ttl_s * 1e6)
 
 
 def live_pins(objects: Objects, clock: Clock) -> list[PinRecord]:

@@ -36,7 +36,7 @@ from omnigraph.storage.sidecar import Sidecar, list_sidecars
 from omnigraph.storage.snapshot import Heads
 from omnigraph.storage.tables.commit import transaction_facts
 from omnigraph.storage.tables.failures import DamagedError
-from omnigraph.storage.tables.fork import list_branches
+from omnigraph.storage.tables.fork import branch_names
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ def sweep(kernel: Kernel, heads: Heads, *, full: bool) -> list[Recovered]:
     if not pending:
         return []
     _report_age(kernel, pending)
-    live = list_branches(kernel.objects, layout.MANIFEST)
+    live = branch_names(kernel.objects, layout.MANIFEST)
     done = []
     for branch in dict.fromkeys(sidecar.branch for sidecar in pending):
         exists = branch == layout.MAIN or branch in live

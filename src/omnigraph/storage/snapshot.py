@@ -214,11 +214,13 @@ class Heads:
     def _incarnation(self, branch: BranchName) -> str:
         if branch == layout.MAIN:
             return ""
-        ref = self._kernel.objects.info(layout.branch_ref(layout.MANIFEST, branch))
+        # What the ref says, not what the disk says of it: a name that is used again may well
+        # get the same inode, and on a disk with a coarse clock even the same time.
+        ref = self._kernel.objects.find(layout.branch_ref(layout.MANIFEST, branch))
         if ref is None:
             self.forget(branch)
             raise BranchNotFoundError(branch)
-        return ref.tag
+        return ref.decode(errors="replace")
 
     def _is_newest(self, known: _Known) -> bool:
         """A version with none after it is the newest one, unless cleanup has been there.

@@ -22,6 +22,7 @@ from omnigraph.storage.branches import (
     create_branch,
     create_branch_at,
     list_infos,
+    live_branches,
     remove_branch,
     settle_branches,
 )
@@ -261,8 +262,7 @@ class GraphStore:
             raise ReadOnlyError("this store is open for reading only", hint="open it for writing")
 
     def _branch_order(self, first: BranchName) -> list[BranchName]:
-        names = [info.name for info in list_infos(self.kernel)]
-        return [first, *(name for name in names if name != first)]
+        return [first, *(name for name in live_branches(self.kernel) if name != first)]
 
 
 class Branches:
@@ -281,7 +281,7 @@ class Branches:
         """Create a branch from the current state of another, or from a commit on it."""
         store = self._store
         store._require_writable()
-        branch = layout.parse_branch(name, operation="branch create")
+        branch = layout.parse_new_branch(name, operation="branch create")
         origin = layout.parse_branch(source, operation="branch create")
         current = store._heads.current(origin)
         if commit_id is None or commit_id == current.commit_id:

@@ -67,10 +67,12 @@ def verify(kernel: Kernel, heads: Heads) -> list[Finding]:
             readable.append(heads.reread(branch))
         except _READ_ERRORS as error:
             found.append(Finding("unreadable_branch", branch, str(error)))
+    stored = _Stored(kernel)
     for head in readable:
         found += _check_head(head)
         found += _check_line(head)
-        found += _check_tables(kernel, heads, head)
+        found += _check_tables(heads, head, stored)
+    found += _check_refs(kernel)
     found += _check_projection(kernel, readable)
     found += _check_forks(kernel, readable)
     found += _check_datasets(kernel, heads)
@@ -114,15 +116,37 @@ def _check_line(head: Head) -> Iterator[Finding]:
         yield Finding("broken_line", head.branch, "the head is not the last commit")
 
 
-def _check_tables(kernel: Kernel, heads: Heads, head: Head) -> Iterator[Finding]:
-    for table in head.tables.values():
-        subject = f"{table.key} on '{head.branch}'"
+class _Stored:
+    """What is really stored; branches share most tables, and each version is looked at once."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self._rows: dict[tuple[str, str | None, int], int | str] = {}
+
+    def rows(self, table: TableVersion) -> int | str:
+        """Return the number of rows of a version, or why it cannot be read."""
+        place = (table.location, table.branch, table.version)
+        if place not in self._rows:
+            self._rows[place] = self._read(*place)
+        return self._rows[place]
+
+    def _read(self, location: str, branch: str | None, version: int) -> int | str:
         try:
-            handle = kernel.tables.open_cold(table.location, table.branch, table.version)
+            handle = self.kernel.tables.open_cold(location, branch, version)
             rows = handle.row_count
             check_dataset(handle)
         except _READ_ERRORS as error:
-            yield Finding("unreadable_table", subject, str(error).splitlines()[0])
+            return str(error).splitlines()[0]
+        return rows
+
+
+def _check_tables(heads: Heads, head: Head, stored: _Stored) -> Iterator[Finding]:
+    kernel = stored.kernel
+    for table in head.tables.values():
+        subject = f"{table.key} on '{head.branch}'"
+        rows = stored.rows(table)
+        if isinstance(rows, str):
+            yield Finding("unreadable_table", subject, rows)
             continue
         if rows != table.row_count:
             yield Finding("row_count_differs", subject, f"stated {table.row_count}, stored {rows}")
@@ -135,14 +159,25 @@ def _explain_drift(
     kernel: Kernel, heads: Heads, head: Head, table: TableVersion
 ) -> Iterator[Finding]:
     """Tell versions nobody answers for from those of a write that is under way or to be healed."""
+    try:
+        pending = list_sidecars(kernel.objects)
+    except SidecarError:
+        pending = []  # told of elsewhere
     expected = any(
         (moving.location, moving.table_branch) == (table.location, table.branch)
-        for sidecar in list_sidecars(kernel.objects)
+        for sidecar in pending
         for moving in sidecar.tables
     )
     if expected or heads.reread(head.branch).commit_id == head.commit_id:
         detail = f"versions after {table.version} exist and are not published"
         yield Finding("drift", f"{table.key} on '{head.branch}'", detail, expected)
+
+
+def _check_refs(kernel: Kernel) -> Iterator[Finding]:
+    """A torn ref of a branch that was never acknowledged heals; of others it is a loss."""
+    for name in torn_refs(kernel.objects, layout.MANIFEST):
+        half_made = kernel.objects.exists(layout.branch_intent(name))
+        yield Finding("torn_ref", f"branch '{name}'", "its ref cannot be read", half_made)
 
 
 def _check_projection(kernel: Kernel, heads: list[Head]) -> Iterator[Finding]:

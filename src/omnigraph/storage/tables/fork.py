@@ -94,7 +94,8 @@ def read_ref(objects: Objects, ref_name: str) -> BranchRef | None:
         )
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise DamagedError(
-            f"'{ref_name}' cannot be read: {error}", hint="open the graph for writing to heal it"
+            f"'{ref_name}' cannot be read: {error}",
+            hint="an open for writing heals what was cut off; else restore it from a backup",
         ) from error
 
 
@@ -157,6 +158,7 @@ def _delete_files(objects: Objects, location: str, name: str) -> None:
     for folder in reversed(layout.DATASET_DIRS):
         objects.delete_prefix(f"{home}/{folder}")
     objects.delete(layout.kept_from(location, name))  # versions of that name start anew
+    objects.delete_prefix(f"{home}/{layout.DEPENDENTS_DIR}")
 
 
 def base_addresses(tables: Tables, location: str, branch: str) -> list[str]:
