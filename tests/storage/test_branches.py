@@ -17,8 +17,9 @@ from omnigraph.storage.history import CommitNotFoundError
 from omnigraph.storage.locks import branch_lock_name
 from omnigraph.storage.options import Retention
 from omnigraph.storage.publish import physical_intent, publish
-from omnigraph.storage.snapshot import BranchNotFoundError
+from omnigraph.storage.snapshot import BranchNotFoundError, TableNotFoundError
 from omnigraph.storage.store import open_store
+from omnigraph.storage.tables.index import IndexSpec
 from tests.storage.conftest import QUIET
 from tests.support.storage_model import A, B, check_lines, contents, empty_graph, write
 
@@ -89,6 +90,27 @@ def test_system_names_are_refused_everywhere(store, system):
     for call in calls:
         with pytest.raises(BadRequestError, match="internal system ref"):
             call(system)
+
+
+@pytest.mark.parametrize("bad", ["", "a b", "../../x", "a\0b"])
+def test_malformed_names_are_refused_by_upkeep_too(store, bad):
+    index = IndexSpec("id", "BTREE", "by_id")
+    calls = (
+        store.maintain,
+        store.optimize,
+        lambda name: store.build_index(A, index, name),
+        lambda name: store.drop_index(A, "by_id", name),
+        lambda name: store.snapshot_at(commit_id="x", branch=name),
+    )
+    for call in calls:
+        with pytest.raises(BadRequestError):
+            call(bad)
+
+
+def test_upkeep_of_a_table_that_is_not_there_names_it(store):
+    for call in (store.build_index, store.drop_index):
+        with pytest.raises(TableNotFoundError, match="node:Nobody"):
+            call("node:Nobody", IndexSpec("id", "BTREE", "by_id"))
 
 
 def test_taken_and_reserved_names_are_refused(store):

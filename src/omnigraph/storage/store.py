@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
-from omnigraph.base.ids import BranchName, TableKey
+from omnigraph.base.ids import BranchName
 from omnigraph.base.uri import GraphUri, parse_uri
 from omnigraph.errors import BadRequestError, DeniedError, NotFoundError, StorageError
 from omnigraph.storage import layout
@@ -103,7 +103,7 @@ class GraphStore:
                 head,
                 commit_at_version(head, head.manifest_version if version is None else version),
             )
-        for name in self._branch_order(BranchName(branch)):
+        for name in self._branch_order(layout.parse_branch(branch, operation="read")):
             head = self._heads.current(name)
             found = line_commit(head, commit_id)
             if found is not None:
@@ -168,7 +168,7 @@ class GraphStore:
     def maintain(self, branch: str = layout.MAIN) -> list[CompactionStats]:
         """Do all maintenance that is due on a branch now, in this thread."""
         self._require_writable()
-        return self._upkeep.run(BranchName(branch))
+        return self._upkeep.run(self.snapshot(branch).branch)
 
     def optimize(
         self, branch: str = layout.MAIN, spread: Spread | None = None
@@ -178,10 +178,10 @@ class GraphStore:
         With `spread` other processes rewrite the rows; this one commits.
         """
         self._require_writable()
-        name = BranchName(branch)
+        now = self.snapshot(branch)
         return [
-            compact_table(self.kernel, self._heads, name, key, everything=True, spread=spread)
-            for key in self.snapshot(branch).tables
+            compact_table(self.kernel, self._heads, now.branch, key, everything=True, spread=spread)
+            for key in now.tables
         ]
 
     def settle(self, timeout_s: float | None = None) -> None:
@@ -200,13 +200,15 @@ class GraphStore:
         False if the table is empty, or if it was replaced or compacted meanwhile.
         """
         self._require_writable()
-        name = BranchName(branch)
-        return build_index(self.kernel, self._heads, name, TableKey(key), spec, spread)
+        now = self.snapshot(branch)
+        table = now.table(key).key
+        return build_index(self.kernel, self._heads, now.branch, table, spec, spread)
 
     def drop_index(self, key: str, name: str, branch: str = layout.MAIN) -> bool:
         """Drop an index; False if there is none of that name."""
         self._require_writable()
-        return remove_index(self.kernel, self._heads, BranchName(branch), TableKey(key), name)
+        now = self.snapshot(branch)
+        return remove_index(self.kernel, self._heads, now.branch, now.table(key).key, name)
 
     def cleanup(self, policy: CleanupPolicy, *, dry_run: bool = False) -> list[CleanupStats]:
         """Remove old versions, dead forks and orphaned files; `dry_run` only tells."""

@@ -142,10 +142,10 @@ def test_a_disk_without_hard_links_is_refused_by_init_and_left_as_it_was(
     assert files_of(root) == {}
 
 
-def test_a_file_where_the_graph_should_be_is_named(root):
+def test_a_file_where_a_folder_above_the_graph_should_be_is_named(root):
     root.write_text("no folder")
-    with pytest.raises(StorageError, match=f"{root} cannot hold a graph"):
-        empty_graph(root, QUIET)
+    with pytest.raises(StorageError, match=f"{root}/below cannot hold a graph: .*Not a directory"):
+        empty_graph(root / "below", QUIET)
     assert root.read_text() == "no folder"
 
 
