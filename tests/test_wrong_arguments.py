@@ -1,5 +1,6 @@
 """Arguments that cannot be meant are told as such, before anything happens."""
 
+import io
 import os
 import threading
 from pathlib import Path
@@ -49,6 +50,12 @@ def graph(tmp_path_factory):
         (lambda g: g.export(os.devnull, tables="node:Person"), "tables is a list of names"),
         (lambda g: g.embed("Person"), "types is a list of names"),
         (lambda g: g.export(None), "cannot export to a NoneType"),
+        (lambda g: g.load(ROW.decode() * 99), "text is taken for a path"),
+        (lambda g: g.load("x" * 5_000), "cannot read 'xxx.*: File name too long"),
+        (lambda g: g.load(io.StringIO("\ud800")), "it has a lone surrogate"),
+        (lambda g: g.query(Path("/")), "file '/' cannot be read: Is a directory"),
+        (lambda g: g.query("a\0.gq"), "cannot be read: embedded null byte"),
+        (lambda _: omnigraph.connect("a\0b"), "it has a NUL character"),
     ],
 )
 def test_an_argument_of_the_wrong_kind_is_named(graph, call, message):
@@ -98,3 +105,20 @@ def test_an_export_into_a_pipe_leaves_the_pipe_there(graph, tmp_path):
     assert found == [b"".join(graph.iter_export(types=["Person"]))]
     assert pipe.is_fifo()
     assert sorted(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_text_may_end_like_the_name_of_a_file(graph, tmp_path):
+    asked = "query q() { match { $p: Person } return { $p.name as name } } // see old.gq"
+    assert graph.query(asked).to_dicts() == [{"name": "ada"}]
+    omnigraph.init(tmp_path / "g.omni", "node A { x: String @key } // from a.pg").close()
+
+
+def test_a_stream_that_cannot_be_read_is_named(graph):
+    class Broken:
+        name = "socket"
+
+        def read(self, _size):
+            raise OSError("gone")
+
+    with pytest.raises(OmniGraphError, match="socket cannot be read: gone"):
+        graph.load(Broken())

@@ -6,6 +6,7 @@ import gzip
 from decimal import Decimal
 
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
@@ -215,3 +216,22 @@ def test_a_large_number_that_pandas_made_a_float_is_refused_for_an_integer(graph
     frame = pd.DataFrame({"name": ["a", "b"], "big": [2**53 + 1, None]})
     with pytest.raises(ConstraintError, match=r"row 1: Person.big: .* may have been rounded"):
         graph.load({"Person": frame})
+
+
+def test_categories_of_polars_and_pandas_are_text(graph):
+    for words in (
+        pl.DataFrame(
+            {"name": ["a", "b"], "level": pl.Series(["junior", None], dtype=pl.Enum(["junior"]))}
+        ),
+        pl.DataFrame(
+            {"name": ["a", "b"], "level": pl.Series(["junior", None], dtype=pl.Categorical)}
+        ),
+        pd.DataFrame({"name": ["a", "b"], "level": pd.Categorical(["junior", None])}),
+    ):
+        graph.load({"Person": words})
+        assert [one["level"] for one in rows(graph, "node:Person").values()] == ["junior", None]
+
+
+def test_a_frame_with_a_column_twice_is_refused(graph):
+    with pytest.raises(InputError, match="Duplicate column names"):
+        graph.load({"Person": pd.DataFrame([["a", "b"]], columns=["name", "name"])})

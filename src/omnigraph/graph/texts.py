@@ -16,7 +16,7 @@ def read_text(given: Text) -> Source:
     """Return a text as it is, a path as the text of its file."""
     if isinstance(given, Source):
         return given
-    if isinstance(given, str) and not given.rstrip().endswith((".gq", ".pg")):
+    if isinstance(given, str) and ("{" in given or not given.rstrip().endswith((".gq", ".pg"))):
         return Source(given)
     if not isinstance(given, str | Path):
         raise BadRequestError(f"expected a text or the path of a file, got {type(given).__name__}")
@@ -25,3 +25,6 @@ def read_text(given: Text) -> Source:
         return decode(path.read_bytes(), str(path))
     except FileNotFoundError:
         raise NotFoundError(f"file '{path}' not found") from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise BadRequestError(f"file '{path}' cannot be read: {why}") from None

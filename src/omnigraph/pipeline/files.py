@@ -94,15 +94,20 @@ def find_files(text: str, s3: S3Options) -> Iterator[InputFile]:
         yield from _find_objects(text.removeprefix(S3), s3)
         return
     path = local_path(text)
-    if path.is_dir():
+    try:
+        is_folder = path.is_dir()
+    except OSError as error:
+        raise InputError(f"cannot read '{text[:100]}': {error.strerror}") from None
+    if is_folder:
         yield from _known([_local(one) for one in path.iterdir() if one.is_file()], text)
     elif path.exists():
         yield _local(path)
     elif glob.has_magic(text):
         found = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 - absolute patterns too
-        if not found:
+        files = [Path(one) for one in found if not Path(one).is_dir()]
+        if not files:
             raise NotFoundError(f"no file matches '{text}'")
-        yield from (_local(Path(one)) for one in found)
+        yield from map(_local, files)
     else:
         raise NotFoundError(f"file '{text}' not found")
 

@@ -50,7 +50,7 @@ def arrow_values(values: pa.Array, kind: PropType) -> list[Any]:
     """Return the values of a column for `arrow_cell`; those of no fitting type stay Arrow's own."""
     found = values.type
     if isinstance(values, pa.DictionaryArray):
-        return arrow_values(values.dictionary_decode(), kind)
+        return arrow_values(plain_values(values), kind)
     if is_moment(found) and kind.scalar in (Scalar.DATE, Scalar.DATETIME):
         millis = millis_of(values, kind.scalar).to_pylist()
         return [None if one is None else Moment(one) for one in millis]
@@ -61,6 +61,14 @@ def arrow_values(values: pa.Array, kind: PropType) -> list[Any]:
     if any(is_one(found) for is_one in _PLAIN):
         return list(values.to_pylist())
     return [one if one.is_valid else None for one in values]
+
+
+def plain_values(values: pa.DictionaryArray) -> pa.Array:
+    """Return the values of a dictionary one by one; polars keeps its text in views."""
+    words = values.dictionary
+    if pa.types.is_string_view(words.type):
+        words = words.cast(pa.large_string())
+    return pa.DictionaryArray.from_arrays(values.indices, words).dictionary_decode()
 
 
 def arrow_cell(value: Any, kind: PropType) -> Any:  # noqa: ANN401 - any value of a table

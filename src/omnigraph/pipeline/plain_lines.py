@@ -20,7 +20,10 @@ def compression_of(path: Path) -> str | None:
 
 def is_device(path: Path) -> bool:
     """Whether writing to a path leaves no file there: a pipe, a terminal, `/dev/null`."""
-    return path.exists() and not path.is_file() and not path.is_dir()
+    try:
+        return path.exists() and not path.is_file() and not path.is_dir()
+    except OSError:  # a name too long: told by whoever opens it
+        return False
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:

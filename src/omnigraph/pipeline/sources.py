@@ -21,7 +21,7 @@ from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.pipeline.files import S3, InputFile, find_files, plain_name, plain_stem
 from omnigraph.pipeline.lines import Compression, compression_of
-from omnigraph.pipeline.model import InputError
+from omnigraph.pipeline.model import InputError, UnreadableError
 from omnigraph.storage.options import S3Options
 
 TableFormat = Literal["parquet", "arrow", "csv"]
@@ -117,6 +117,8 @@ class _Finder:
         if text == _STDIN:
             yield self._stream("<stdin>", sys.stdin.buffer)
             return
+        if text.lstrip().startswith("{"):
+            raise InputError("text is taken for a path", hint="pass JSON lines as bytes: .encode()")
         for file in find_files(text, self._s3_for(text)):
             yield self._file(file)
 
@@ -185,19 +187,24 @@ class _Finder:
     def _stream(self, name: str, stream: Any) -> Source:  # noqa: ANN401 - anything with `read`
         path = self._copy_path()
         with path.open("wb") as target:
-            first = stream.read(1 << 20)
-            if isinstance(first, str):
-                while first:
-                    target.write(first.encode())
-                    first = stream.read(1 << 20)
-            else:
-                target.write(first)
-                shutil.copyfileobj(stream, target, 1 << 20)
+            for piece in _pieces(name, stream):
+                target.write(piece)
         return _lines(name, InputFile(str(path), shown=name))
 
     def _copy_path(self) -> Path:
         self._copies += 1
         return self._folder / f"input.{self._copies}"
+
+
+def _pieces(name: str, stream: Any) -> Iterator[bytes]:  # noqa: ANN401 - anything with `read`
+    """Yield what a stream holds; its own failures are told by its name."""
+    try:
+        while piece := stream.read(1 << 20):
+            yield piece.encode() if isinstance(piece, str) else bytes(memoryview(piece))
+    except UnicodeEncodeError:
+        raise InputError(f"{name} is not Unicode text: it has a lone surrogate") from None
+    except (OSError, ValueError, TypeError) as error:
+        raise UnreadableError(f"{name} cannot be read: {error}") from error
 
 
 def _table_format(file: InputFile) -> TableFormat | None:
@@ -249,7 +256,7 @@ def _arrow(frame: Frame) -> pa.Table:
         case _ if hasattr(frame, "__arrow_c_stream__"):
             try:
                 found = pa.table(frame)
-            except pa.ArrowException as error:
+            except (pa.ArrowException, ValueError) as error:
                 raise InputError(
                     f"cannot load a {type(frame).__name__} as a table: {error}"
                 ) from error

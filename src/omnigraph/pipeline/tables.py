@@ -26,7 +26,13 @@ from omnigraph.pipeline.faults import Faults
 from omnigraph.pipeline.files import InputFile
 from omnigraph.pipeline.model import InputError, UnreadableError
 from omnigraph.pipeline.moments import from_moments, is_moment
-from omnigraph.pipeline.odd_cells import arrow_cell, arrow_values, shown_value, text_cell
+from omnigraph.pipeline.odd_cells import (
+    arrow_cell,
+    arrow_values,
+    plain_values,
+    shown_value,
+    text_cell,
+)
 from omnigraph.pipeline.row_ids import Ints
 from omnigraph.pipeline.rows import Kind, Rows
 from omnigraph.pipeline.sources import TableFormat
@@ -160,7 +166,7 @@ def _fitted(
 def from_arrow(values: pa.Array, kind: PropType) -> pa.Array:
     """Return a column of any fitting Arrow type as the property stores it."""
     if isinstance(values, pa.DictionaryArray):
-        values = values.dictionary_decode()
+        values = plain_values(values)
     if isinstance(values, pa.RunEndEncodedArray):
         values = pc.run_end_decode(values)
     target = arrow_type(kind)

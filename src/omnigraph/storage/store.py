@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from pathlib import Path
+from os.path import isfile
 from types import TracebackType
 from typing import Self
 
@@ -305,7 +305,7 @@ class Branches:
 def _root(uri: str | PathLike[str]) -> GraphUri:
     """Return where a graph is, or is to be; never a file."""
     root = parse_uri(uri)
-    if root.is_local and Path(root.path).is_file():
+    if root.is_local and isfile(root.path):  # noqa: PTH113 - raises for no name, however odd
         raise BadRequestError(f"'{root}' is a file, not a graph", hint="a graph is a folder")
     return root
 
