@@ -155,3 +155,15 @@ def test_a_forked_process_is_told_that_it_cannot_go_on(root, start):
     told, seen = start(use_after_fork, str(root)).succeed().said
     assert told == ",".join(["ForkedProcessError"] * 3)
     assert seen[A] == {"a": 1}
+
+
+def test_a_branch_that_lance_cannot_make_below_letters_beyond_ascii_says_why(root):
+    place = root.parent / "é" / "graph"
+    place.mkdir(parents=True)
+    (root.parent / "%C3%A9").write_text("in the way of the folder Lance passes through")
+    with empty_graph(place, QUIET) as store:
+        with pytest.raises(StorageError, match="plain ASCII"):
+            store.branches.create("side")
+        assert [info.name for info in store.branches.list()] == ["main"]
+        write(store, {A: {"a": 1}})
+        assert contents(store.snapshot())[A] == {"a": 1}

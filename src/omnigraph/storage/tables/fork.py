@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import orjson
 
 from omnigraph.base.failpoints import failpoint, register
+from omnigraph.errors import StorageError
 from omnigraph.storage import layout
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.tables.failures import DamagedError, lance_errors
@@ -38,8 +39,16 @@ class BranchRef:
 
 def create_fork(base: Handle, name: str) -> Handle:
     """Create a branch of a dataset at the version of `base`; no row is copied."""
-    with lance_errors(f"branching {base} as '{name}'"):
-        dataset = base.dataset.create_branch(name, (base.branch, base.version))
+    try:
+        with lance_errors(f"branching {base} as '{name}'"):
+            dataset = base.dataset.create_branch(name, (base.branch, base.version))
+    except StorageError as error:
+        if not base.dataset.uri.isascii():
+            error.hint = (
+                "below such a path Lance makes refs in a neighbour folder with an encoded name, "
+                "and must be allowed to; or use a path of plain ASCII letters"
+            )
+        raise
     return Handle(base.location, name, base.version, dataset)
 
 
