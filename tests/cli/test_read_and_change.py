@@ -319,3 +319,7 @@ def test_a_parameter_that_the_query_does_not_have_is_told(cli, people):
     wrong = cli("change", *given, "-p", "aeg=7")
     assert wrong.code == 1
     assert "did you mean `age`?" in wrong.err
+    alias = "aliases:\n  who: {command: read, query: people.gq, name: adults, args: [min, city]}\n"
+    (people / "omnigraph.yaml").write_text(CONFIG + alias)
+    ran = cli("read", "--alias", "who", "18", "Oslo")
+    assert "warning: query 'adults' has no parameter $city; it has $min" in ran.err

@@ -87,23 +87,20 @@ def build_request(
     address = resolve(settings, uri, flags, alias.graph if alias else None)
     source = query_source(settings, alias.query if alias else query.query, query.text)
     chosen = choose_query(source, query.name or (alias.query_name if alias else None))
-    typed = {
-        **_given_params(query.params, query.params_file),
-        **_single_params(query.single, chosen),
-    }
-    _warn_of_strangers(typed, chosen)
     params = {
         **(alias.params if alias else {}),
         **_alias_args(alias, args, chosen),
-        **typed,
+        **_given_params(query.params, query.params_file),
+        **_single_params(query.single, chosen),
     }
+    _warn_of_strangers(params, chosen)
     return Request(Place(settings, address), source, chosen.name, params, alias)
 
 
-def _warn_of_strangers(typed: Mapping[str, Any], query: Query) -> None:
+def _warn_of_strangers(params: Mapping[str, Any], query: Query) -> None:
     """Tell of values that change nothing: the query does not know them."""
     declared = [param.name for param in query.params]
-    for name in typed:
+    for name in params:
         if name not in declared and name != NOW_PARAM:
             known = ", ".join(f"${one}" for one in declared) or "none"
             warn(f"warning: query '{query.name}' has no parameter ${name}; it has {known}")
