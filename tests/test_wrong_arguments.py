@@ -45,6 +45,10 @@ def graph(tmp_path_factory):
         (lambda g: g.at(None), "no moment is given"),
         (lambda g: g.at(True), "not a bool"),
         (lambda g: g.query(ADD, at=1.5), "not a float"),
+        (
+            lambda g: g.query("query q() { match { $p: Person } return { $p.name } }", limits=5),
+            "not int",
+        ),
         (lambda g: g.entity_at("node:Person", 5, 1), "an id is text, not int"),
         (lambda g: g.export(os.devnull, types="Person"), "types is a list of names"),
         (lambda g: g.export(os.devnull, tables="node:Person"), "tables is a list of names"),

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
+from omnigraph.errors import BadRequestError
 from omnigraph.storage import indexing
 from omnigraph.storage.create import TableSpec
 from omnigraph.storage.store import GraphStore, init_store
@@ -149,3 +150,9 @@ def test_an_index_is_published_as_maintenance_replaced_and_dropped(store, kind):
     assert list_indexes(store.snapshot().handle(A)) == []
     assert not store.build_index("edge:E", IndexSpec("id", kind, "by_id")), "an empty table"
     check_lines(store)
+
+
+@pytest.mark.parametrize(("column", "kind"), [("nope", "BTREE"), ("v", "NOPE")])
+def test_an_index_of_nothing_is_refused(texts, column, kind):
+    with pytest.raises(BadRequestError, match=f"cannot have a {kind} index on '{column}'"):
+        texts.build_index(T, IndexSpec(column, kind, "by_it"))

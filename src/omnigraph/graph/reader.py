@@ -81,7 +81,7 @@ class GraphReader:
             BudgetExceededError: a limit was reached.
         """
         ir, images, bound = self._start(snapshot, catalog, compiled, params)
-        budget = Budget(limits or self._options.limits, self._options.clock, cancel)
+        budget = self._budget(limits, cancel)
         if trace is not None:
             trace.expected = self._expected(snapshot, catalog, ir, images)
         found = run_read(ir, images, bound, budget, trace)
@@ -90,6 +90,13 @@ class GraphReader:
         return QueryResult.of_columns(
             found.names, found.arrays, compiled.name, snapshot.branch, snapshot.commit_id
         )
+
+    def _budget(self, limits: object, cancel: threading.Event | None) -> Budget:
+        chosen = self._options.limits if limits is None else limits
+        if not isinstance(chosen, Limits):
+            what = type(chosen).__name__
+            raise BadRequestError(f"limits are Limits, not {what}", hint="Limits(seconds=5)")
+        return Budget(chosen, self._options.clock, cancel)
 
     def stream(
         self,
@@ -105,7 +112,7 @@ class GraphReader:
         if batch_rows < 1:
             raise BadRequestError("a batch has at least one row", hint="65536 is the usual size")
         ir, images, bound = self._start(snapshot, catalog, compiled, params)
-        budget = Budget(limits or self._options.limits, self._options.clock, cancel)
+        budget = self._budget(limits, cancel)
         pieces = stream_read(ir, images, bound, budget, batch_rows)
 
         def batches() -> Iterator[pa.RecordBatch]:

@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,6 +76,13 @@ def bind(kind: str, value: object, mode: ParamMode = ParamMode.STANDARD):
         ("Vector(2)", [1, 2.5], (1.0, 2.5)),
         ("[I32]", [1, "2"], (1, 2)),
         ("[Date]?", ["1970-01-02"], (1,)),
+        ("I32", np.int64(7), 7),
+        ("F64", np.float32(0.5), 0.5),
+        ("Bool", np.bool_(True), True),
+        ("[I64]", np.array([1, 2]), (1, 2)),
+        ("[F64]", [np.float64(1), 2], (1.0, 2.0)),
+        ("Vector(2)", np.array([1, 2], np.float32), (1.0, 2.0)),
+        ("Date", np.datetime64("1970-01-11"), 10),
         ("[String]", [], ()),
         ("I32?", None, None),
     ],
@@ -112,7 +120,7 @@ def test_a_fitting_value_is_coerced(kind, value, bound):
             "the integer 9007199254740993 would become 9007199254740992 as F64; give that one, "
             "or 9007199254740993.0 if rounding is meant, or use I64",
         ),
-        ("Date", WITHOUT_ZONE, "expected string, got datetime"),
+        ("Date", WITHOUT_ZONE, "a Date has no time of day; pass the date of the moment you mean"),
         ("DateTime", dt.date(2026, 1, 1), "expected string, got date"),
         (
             "DateTime",

@@ -25,6 +25,8 @@ _LAST_MS = parse_datetime("9999-12-31T23:59:59.999Z")
 _SURELY_F32 = 3.4e38
 """Numbers between this and its negative are finite 32-bit numbers; others are looked at."""
 
+_PYTHON_TYPES = frozenset({str, int, float, bool, list, tuple, bytes, date, datetime, type(None)})
+
 ParamValue = str | int | float | bool | tuple["ParamValue", ...] | None
 """A bound value; None is null."""
 
@@ -156,6 +158,7 @@ def _bind(param: Param, values: Mapping[str, Any], mode: ParamMode) -> ParamValu
 
 
 def _coerce(value: object, kind: PropType, mode: ParamMode) -> ParamValue:
+    value = _plain(value)
     if kind.is_list:
         items = _array(value, f"array for {kind}")
         return tuple(_coerce(item, kind.item(), mode) for item in items)
@@ -183,8 +186,18 @@ def _coerce(value: object, kind: PropType, mode: ParamMode) -> ParamValue:
     return _unicode(value)
 
 
+def _plain(value: object) -> object:
+    """Return what a NumPy number or array holds, or anything that acts like one."""
+    if type(value) in _PYTHON_TYPES:
+        return value
+    as_list = getattr(value, "tolist", None)
+    return value if as_list is None else as_list()
+
+
 def _days(value: object) -> int:
-    if not isinstance(value, date) or isinstance(value, datetime):  # a datetime is a date, too
+    if isinstance(value, datetime):  # which is a date, too
+        raise ValueError("a Date has no time of day; pass the date of the moment you mean")
+    if not isinstance(value, date):
         raise _wrong("string", value)
     return value.toordinal() - _EPOCH.toordinal()
 
@@ -244,8 +257,7 @@ def _decimal(text: str) -> int:
 
 
 def _vector(value: object, kind: PropType) -> tuple[float, ...]:
-    as_list = getattr(value, "tolist", None)  # a NumPy array, or anything that acts like one
-    items = _array(value if as_list is None else as_list(), f"array for {kind.required()}")
+    items = _array(value, f"array for {kind.required()}")
     if len(items) != kind.dim:
         raise ValueError(f"expected {kind.dim} values for Vector({kind.dim}), got {len(items)}")
     if all(type(item) is float and -_SURELY_F32 < item < _SURELY_F32 for item in items):
@@ -282,6 +294,7 @@ def _inferred(name: str, value: object, mode: ParamMode) -> ParamValue:
 
 
 def _infer(value: object, mode: ParamMode) -> ParamValue:
+    value = _plain(value)
     match value:
         case None | bool():
             return value

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from lance import LanceOperation
 from lance.dataset import Index, Transaction
 
+from omnigraph.errors import BadRequestError
 from omnigraph.storage import layout
 from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.handle import Handle, Tables
@@ -80,8 +81,13 @@ def write_index(
     """Write an index over all current rows; None while the table is empty.
 
     With `spread` other processes build it, one segment per group of fragments.
+
+    Raises:
+        BadRequestError: there is no such column or kind of index.
     """
     own = tables.reopen(base.location, base.branch, base.version)
+    if spec.column not in own.dataset.schema.names or spec.kind not in get_args(IndexKind):
+        raise BadRequestError(f"{base} cannot have a {spec.kind} index on '{spec.column}'")
     covered = _data_files(own)
     if not covered:
         return None
