@@ -24,7 +24,8 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 
 def test_a_spark_of_our_own_leaves_ctrl_c_alone(spark):
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    # As Python found it: in the background of a shell it is ignored from the start.
+    assert signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_IGN)
 
 
 @settings(
