@@ -10,9 +10,9 @@ Measured on a shared machine with two cores (os durability; x: to a graph of ten
       1,000   0.80 ms  1.04x    0.52 ms  1.04x    4.90 ms  0.66x    3.41  1.10x
      10,000   1.72 ms  1.29x    0.82 ms  1.02x    9.37 ms  0.57x    1.50  0.59x
 
-    commit over 1 table 2.9 to 3.4 x one raw append, over 3 tables 1.8 to 2.2 x three
-    branch create 1.4 to 2.0 x one create_branch, with 1 and with 100 tables
-    cold open of 50 tables 2.5 to 2.9 x opening one dataset (0.4 to 0.9 ms)
+    commit over 1 table 2.9 to 3.6 x one raw append, over 3 tables 1.8 to 2.2 x three
+    branch create 1.2 to 2.0 x one create_branch, with 1 and with 100 tables
+    cold open of 50 tables 2.5 to 3.0 x opening one dataset (0.4 to 0.9 ms)
     S3: 20 requests a commit, 14 one after another, after 10, 100 and 1,000 commits
     disk with keep_versions=16: 2.7 MB after 250 commits, 3.1 MB after 2,000
 """

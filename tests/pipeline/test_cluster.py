@@ -164,7 +164,7 @@ def _has_work_left(pid):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    try:
+    try:  # a machine may have no JDK; the package that stands in for it starts no executors
         find_java(is_local=False)
     except NoJavaError as missing:
         pytest.skip(str(missing))

@@ -2,6 +2,9 @@
 
 import gzip
 import json
+import os
+import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -125,6 +128,20 @@ class Broken:
 
     def embed_documents(self, texts, dim):
         raise EmbeddingError("away")
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(job, tmp_path):
+    files = job()
+    embed_files(files, Choice(), MockEmbedder())
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
+    reader.start()
+    embed_files(replace(files, output=pipe), Choice(), MockEmbedder())
+    reader.join(60)
+    assert found == [files.output.read_bytes()]
+    assert pipe.is_fifo()
 
 
 def test_a_failure_leaves_neither_output_nor_traces(job):

@@ -19,7 +19,6 @@ from omnigraph.engine.write.validate import find_violations
 from omnigraph.engine.write.violations import ConstraintError
 from omnigraph.pipeline.check import change_of
 from omnigraph.pipeline.model import Mode
-from omnigraph.pipeline.tasks import kind_by_key
 from tests.pipeline.conftest import edge, jsonl, node
 from tests.support.fast import FAST
 
@@ -289,7 +288,7 @@ def _changes(graph, records, mode):
         tables.setdefault(f"{word}:{record.get('type') or record['edge']}", []).append(record)
     found = {}
     for key, listed in sorted(tables.items()):
-        kind = kind_by_key(graph.catalog, key)
+        kind = graph.catalog.type_named(key)
         rows = [
             {
                 **dict.fromkeys(kind.properties),

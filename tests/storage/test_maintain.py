@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import BadRequestError
+from omnigraph.storage import cleanup as cleanup_module
 from omnigraph.storage import layout
 from omnigraph.storage.cleanup import CleanupPolicy
 from omnigraph.storage.create import TableSpec
@@ -19,7 +20,7 @@ from omnigraph.storage.tables.failures import SnapshotExpiredError
 from omnigraph.storage.tables.predicate import equals
 from omnigraph.storage.tables.scan import ROW_ADDRESS
 from tests.storage.conftest import QUIET, SteeredClock
-from tests.support.storage_model import SCHEMA, A, check_lines, contents, empty_graph, write
+from tests.support.storage_model import SCHEMA, A, B, check_lines, contents, empty_graph, write
 
 NOW = replace(QUIET, retention=Retention(floor_s=0, newest_versions=1, manifest_versions=4))
 ALL = CleanupPolicy(keep_versions=1)
@@ -341,3 +342,26 @@ def test_cleanup_asks_a_branch_as_often_for_many_tables_as_for_few(tmp_path, mon
             store.cleanup(ALL)
             counts.append(len(asked))
     assert counts[0] == counts[1]
+
+
+def test_a_past_state_pinned_during_a_cleanup_keeps_what_is_not_yet_cleaned(root, monkeypatch):
+    with empty_graph(root, NOW) as store:
+        old = write(store, {A: {"a": 1}, B: {"b": 1}})
+        for i in range(3):
+            write(store, {A: {"a": i}, B: {"b": i}})
+        cleaned, clean = [], cleanup_module._clean_lineage
+
+        def pin_then_clean(kernel, lineage, *rest, **options):
+            if not cleaned:
+                store.snapshot_at(commit_id=old).pin(3_600)
+            cleaned.append(lineage[0])
+            return clean(kernel, lineage, *rest, **options)
+
+        monkeypatch.setattr(cleanup_module, "_clean_lineage", pin_then_clean)
+        past = store.snapshot_at(commit_id=old)
+        store.cleanup(ALL)
+        late = [key for key in (A, B) if past.table(key).location != cleaned[0]]
+    with open_store(str(root), options=NOW) as again:
+        past = again.snapshot_at(commit_id=old)
+        assert late
+        assert all(past.open(key).scan()["v"].to_pylist() == [1] for key in late)

@@ -33,7 +33,6 @@ from omnigraph.pipeline.model import (
 )
 from omnigraph.pipeline.plain_lines import compression_of, is_device
 from omnigraph.pipeline.rows import Kind
-from omnigraph.pipeline.tasks import kind_by_key
 from omnigraph.storage.snapshot import Snapshot
 
 _CHUNK_ROWS = 65_536
@@ -82,7 +81,7 @@ def select(
 def export_lines(selection: Selection) -> Iterator[bytes]:
     """Yield JSON lines that load back to the same rows, in pieces of many lines."""
     for key in selection.keys:
-        kind = kind_by_key(selection.catalog, key)
+        kind = selection.catalog.type_named(key)
         for rows in ordered_rows(selection.snapshot, key):
             yield _lines(kind, rows)
 
@@ -235,7 +234,7 @@ def _write_parquet(selection: Selection, folder: Path) -> None:
     """
     for key in selection.keys:
         schema = _parquet_schema(selection.snapshot.open(key).schema)
-        word = selection.catalog.short_name(kind_by_key(selection.catalog, key))
+        word = selection.catalog.short_name(selection.catalog.type_named(key))
         path = folder / f"{word.replace(':', '.')}.parquet"
         with _unfinished(path) as draft, pq.ParquetWriter(draft, schema) as writer:
             for rows in ordered_rows(selection.snapshot, key):

@@ -18,7 +18,6 @@ from omnigraph.engine.write.values import broken_values
 from omnigraph.engine.write.violations import Violations
 from omnigraph.pipeline.loaded import Gone, Loaded, without
 from omnigraph.pipeline.staging import Spill, SpillWriter
-from omnigraph.pipeline.tasks import kind_by_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +40,7 @@ def filled(
     spills = dict(loaded.spills)
     made: Made = {}
     for key in loaded.keys:
-        kind = kind_by_key(loaded.catalog, key)
+        kind = loaded.catalog.type_named(key)
         if isinstance(kind, NodeType) and kind.embeds:
             spills[key], counts = _table(loaded, kind, gone, embedder, folder)
             made |= {(key, target): count for target, count in counts.items() if count}

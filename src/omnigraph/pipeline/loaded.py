@@ -22,7 +22,7 @@ from omnigraph.pipeline.row_ids import Ints
 from omnigraph.pipeline.rows import AT
 from omnigraph.pipeline.sources import LinesSource, Source
 from omnigraph.pipeline.staging import Spill
-from omnigraph.pipeline.tasks import ROW_BITS, Parsed, Task, kind_by_key
+from omnigraph.pipeline.tasks import ROW_BITS, Parsed, Task
 from omnigraph.result import QueryResult
 
 Gone = Mapping[str, Ints]
@@ -95,13 +95,13 @@ class Loaded:
 
     def key_rows(self, key: str, gone: Gone) -> pa.Table:
         """Return the key columns of the rows that stay."""
-        rows = without(self.rows(key, key_columns(kind_by_key(self.catalog, key))), gone.get(key))
+        rows = without(self.rows(key, key_columns(self.catalog.type_named(key))), gone.get(key))
         return _wide(rows)
 
     def find(self, key: str, at: int) -> dict[str, Any]:
         """Return the key cells of one row by its number."""
         number = at >> ROW_BITS
-        columns = key_columns(kind_by_key(self.catalog, key))
+        columns = key_columns(self.catalog.type_named(key))
         for rows in self.pieces(key, columns):
             numbers = rows[AT].to_numpy()
             if not len(numbers) or numbers[0] >> ROW_BITS != number:
@@ -113,7 +113,7 @@ class Loaded:
 
     def where(self, key: str, column: str, values: pa.Array, gone: Gone) -> pa.Table:
         """Return the key columns of rows that stay and have one of some values."""
-        columns = key_columns(kind_by_key(self.catalog, key))
+        columns = key_columns(self.catalog.type_named(key))
         parts = [
             without(rows.filter(pc.is_in(rows[column], value_set=values)), gone.get(key))
             for rows in self.pieces(key, columns)

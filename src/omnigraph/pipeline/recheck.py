@@ -30,7 +30,6 @@ from omnigraph.errors import ConflictError
 from omnigraph.pipeline.loaded import Gone, Loaded
 from omnigraph.pipeline.model import Mode
 from omnigraph.pipeline.rows import AT, Kind, group_texts
-from omnigraph.pipeline.tasks import kind_by_key
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.write import CommitWindow
 
@@ -101,7 +100,7 @@ class Recheck:
 
     def _difference(self, key: str) -> _Moved:
         if key not in self._moved:
-            kind = kind_by_key(self._loaded.catalog, key)
+            kind = self._loaded.catalog.type_named(key)
             self._moved[key] = _moved(self._window.base, self._window.head, key, key_columns(kind))
         return self._moved[key]
 

@@ -35,7 +35,6 @@ from omnigraph.pipeline.model import Mode
 from omnigraph.pipeline.row_ids import Ints
 from omnigraph.pipeline.rows import AT, Kind, group_column
 from omnigraph.pipeline.spark import SparkRunner
-from omnigraph.pipeline.tasks import kind_by_key
 from omnigraph.storage.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ class SparkChecks:
     def repeats(self) -> Iterator[Repeats]:
         """Yield the ids that are given more than once."""
         queries = [
-            self._same(Rule.KEY, kind_by_key(self._loaded.catalog, key), ID, _nothing)
+            self._same(Rule.KEY, self._loaded.catalog.type_named(key), ID, _nothing)
             for key in self._loaded.keys
             if not self._loaded.generated(key)
         ]
@@ -271,7 +270,7 @@ class SparkChecks:
 
     def _rows(self, key: str) -> DataFrame:
         rows = self._session.read.schema(
-            _schema(kind_by_key(self._loaded.catalog, key), at=True)
+            _schema(self._loaded.catalog.type_named(key), at=True)
         ).parquet(*self._own[key])
         gone = self._gone.get(key)
         if gone is None or not len(gone):
@@ -310,17 +309,17 @@ class SparkChecks:
         for key in keys:
             self._committed[key] = None
             if self._base.table(key).row_count:
-                kind = kind_by_key(self._loaded.catalog, key)
+                kind = self._loaded.catalog.type_named(key)
                 tasks += committed_keys(self._base, kind, self._folder, self._runner.parallelism)
         for key, found in self._written(tasks).items():
-            schema = _schema(kind_by_key(self._loaded.catalog, key), at=False)
+            schema = _schema(self._loaded.catalog.type_named(key), at=False)
             self._committed[key] = self._session.read.schema(schema).parquet(*found)
 
     def _write_loaded(self) -> dict[str, list[str]]:
         """Let tasks write the keys of the loaded rows; return the files, by table."""
         tasks: list[KeysTask] = []
         for key, spills in self._loaded.spills.items():
-            tasks += loaded_keys(spills, kind_by_key(self._loaded.catalog, key), self._folder)
+            tasks += loaded_keys(spills, self._loaded.catalog.type_named(key), self._folder)
         return self._written(tasks)
 
     def _written(self, tasks: list[KeysTask]) -> dict[str, list[str]]:

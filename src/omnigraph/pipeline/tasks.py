@@ -19,7 +19,7 @@ from omnigraph.pipeline.faults import Fault, Faults
 from omnigraph.pipeline.files import InputFile
 from omnigraph.pipeline.lines import Compression, read_blocks
 from omnigraph.pipeline.records import read_rows
-from omnigraph.pipeline.rows import AT, Kind, Origin, Rows, to_table
+from omnigraph.pipeline.rows import AT, Origin, Rows, to_table
 from omnigraph.pipeline.sources import LinesSource, Source, TableFormat
 from omnigraph.pipeline.staging import Spill, SpillWriter
 from omnigraph.pipeline.tables import read_table
@@ -123,7 +123,7 @@ def run_task(task: Task) -> Parsed:
         case LinesTask():
             lines = _run_lines(task, writer, faults)
         case TableTask():
-            kind = kind_by_key(task.job.catalog, task.table_key)
+            kind = task.job.catalog.type_named(task.table_key)
             for rows in read_table(task.path, task.name, task.format, kind, faults):
                 _spill([rows], task, writer, faults)
         case _:
@@ -169,9 +169,3 @@ def _sound(rows: Rows, task: Task, faults: Faults) -> pa.Table:
 def _in_order(tables: list[pa.Table]) -> pa.Table:
     """Return rows that were sorted by how they are written in the order they came in."""
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables).sort_by(AT)
-
-
-def kind_by_key(catalog: Catalog, table_key: str) -> Kind:
-    """Return the type of a table."""
-    word, _, name = table_key.partition(":")
-    return catalog.nodes[name] if word == "node" else catalog.edges[name]

@@ -80,8 +80,8 @@ class _LocalBackend:
         except FileNotFoundError:
             return None
         try:
-            data = os.read(descriptor, _CHUNK)
-            while len(data) % _CHUNK == 0 and (more := os.read(descriptor, _CHUNK)):
+            data = b""
+            while more := os.read(descriptor, _CHUNK):  # a disk may give less than it is asked for
                 data += more
         finally:
             os.close(descriptor)

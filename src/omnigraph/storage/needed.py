@@ -71,12 +71,6 @@ def needed_versions(kernel: Kernel, heads: Heads) -> Needed:
     needed = Needed()
     for branch in live_branches(kernel):
         keep_branch(heads, branch, needed)
-    pins = live_pins(kernel.objects, kernel.clock)
-    for pin in pins:
-        for version, branch_name, _, location in pin.tables.values():
-            needed.keep(location, branch_name, version)
-    for (location, branch_name), version in being_loaded(pins).items():
-        needed.keep_from(location, branch_name, version)
     keep_pending(kernel, needed)
     return needed
 
@@ -88,7 +82,16 @@ def keep_branch(heads: Heads, branch: BranchName, needed: Needed) -> None:
 
 
 def keep_pending(kernel: Kernel, needed: Needed) -> None:
-    """Keep what writes under way, or to be healed, rest on and have made."""
+    """Keep what long reads and loads name, and what unfinished writes rest on and have made.
+
+    Asked again before every dataset: whoever pins a past state waits for no lock.
+    """
+    pins = live_pins(kernel.objects, kernel.clock)
+    for pin in pins:
+        for version, branch_name, _, location in pin.tables.values():
+            needed.keep(location, branch_name, version)
+    for (location, branch_name), version in being_loaded(pins).items():
+        needed.keep_from(location, branch_name, version)
     for sidecar in list_sidecars(kernel.objects):
         for moving in sidecar.tables:
             needed.keep_from(moving.location, moving.table_branch, moving.expected_version)
