@@ -6,6 +6,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 JOBS   ?= 2
+SECONDS_SOAK ?= 60
+
+FAST   := "not slow and not s3 and not crash and not property and not exhaustive"
+PYTHONS ?= 3.11 3.12 3.13
 
 EXTRAS := --extra spark --extra server --extra aws --extra notebook --extra dev
 PIN    := --universal --generate-hashes --no-emit-index-url --no-annotate --no-header
@@ -14,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export LANCE_LOG := error
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench prove lock clean
+.PHONY: help setup demo test soak lint check coverage pythons format bench prove lock clean
 
 help:            ## list the targets
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -35,13 +39,24 @@ demo: $(STAMP)   ## set up, then the main job end to end
 test: $(STAMP)   ## set up, then every test
 	$(PYTEST) -n $(JOBS) --dist loadgroup -m "not exhaustive"
 
-check: $(STAMP)  ## format, lint, imports, dependencies, types, fast tests
+soak: $(STAMP)   ## processes, threads and faults against a plain model; SECONDS_SOAK and SEED say more
+	$(BIN)/python -m tests.soak --seconds $(SECONDS_SOAK) $(if $(SEED),--seed $(SEED))
+
+lint: $(STAMP)   ## format, lint, imports, dependencies, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/deptry src
 	$(BIN)/mypy
-	$(PYTEST) -n $(JOBS) -q -m "not slow and not s3 and not crash and not property and not exhaustive"
+
+check: lint      ## the same, then the fast tests
+	$(PYTEST) -n $(JOBS) -q -m $(FAST)
+
+coverage: $(STAMP) ## the fast tests, and which lines they do not reach
+	$(PYTEST) -n $(JOBS) -q -m $(FAST) --cov=omnigraph --cov-report=term:skip-covered
+
+pythons: $(STAMP) ## a wheel in a fresh environment of every supported Python that is installed
+	$(BIN)/python tests/support/other_pythons.py $(PYTHONS)
 
 format: $(STAMP) ## rewrite the sources in the project's format
 	$(BIN)/ruff format .
@@ -54,8 +69,9 @@ $(VENV)/.bench: $(STAMP) requirements-bench.lock
 bench: $(VENV)/.bench ## measure side by side with peers, in one run
 	@$(BIN)/python -m bench $(BENCH)
 
-prove: $(STAMP)  ## the slow property and crash tests with many more examples
+prove: pythons   ## the slow property and crash tests with many more examples, and a long soak
 	HYPOTHESIS_PROFILE=prove $(PYTEST) -n $(JOBS) -m "property or crash or exhaustive"
+	$(BIN)/python -m tests.soak --seconds 1200 --processes 3
 
 lock:            ## pin again (needs uv); names no package host
 	uv pip compile pyproject.toml $(EXTRAS) $(PIN) --output-file requirements.lock

@@ -41,7 +41,7 @@ def main() -> None:
         graph = read.load_ours(data, Path(place))
         graph.ensure_indices()
         person = graph.snapshot().table("node:Person")
-        raw = f"{graph.uri}/{person.location}"
+        raw = f"{graph.uri}/{person.table_path}"
         first_query(graph.uri, raw, data.seeds[0])
         after_a_write_here(graph, data.seeds)
         after_a_write_elsewhere(graph, raw, data.seeds)
@@ -105,7 +105,7 @@ def after_a_write_elsewhere(graph: omnigraph.Graph, raw: str, seeds: list[str]) 
     asked, opened = [], []
     for number in range(WRITES):
         graph.mutate(INSERT, params={"k": f"there{number}"})
-        version = graph.snapshot().table("node:Person").version
+        version = graph.snapshot().table("node:Person").table_version
         started = time.perf_counter()
         newer = lance.dataset(raw, version=version)
         newer.delta(begin_version=version - 1, end_version=version).get_inserted_rows().read_all()

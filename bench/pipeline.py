@@ -38,9 +38,9 @@ import wordllama
 
 import omnigraph
 from omnigraph.graph import GraphOptions
+from omnigraph.pipeline.inputs.row_ids import generated_ids
 from omnigraph.pipeline.model import SparkSettings
-from omnigraph.pipeline.row_ids import generated_ids
-from omnigraph.pipeline.spark import OwnSpark, spark_conf
+from omnigraph.pipeline.run.spark import OwnSpark, spark_conf
 from omnigraph.storage.options import StorageOptions
 
 ROUNDS = 3
@@ -69,7 +69,7 @@ import ast, sys, time
 started = time.perf_counter()
 conf, master, memory = ast.literal_eval(sys.argv[1])
 from omnigraph.pipeline.model import SparkSettings
-from omnigraph.pipeline.spark import OwnSpark
+from omnigraph.pipeline.run.spark import OwnSpark
 own = OwnSpark(SparkSettings(master, memory))
 assert own.context().parallelize([-1], 1).map(abs).collect() == [1]
 print(time.perf_counter() - started)

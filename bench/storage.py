@@ -13,7 +13,7 @@ Measured on a shared machine with two cores (os durability; x: to a graph of ten
     commit over 1 table 2.9 to 3.6 x one raw append, over 3 tables 1.8 to 2.2 x three
     branch create 1.2 to 2.0 x one create_branch, with 1 and with 100 tables
     cold open of 50 tables 2.5 to 3.0 x opening one dataset (0.4 to 0.9 ms)
-    S3: 20 requests a commit, 14 one after another, after 10, 100 and 1,000 commits
+    S3: 21 requests a commit, 14 one after another, after 10, 100 and 1,000 commits
     disk with keep_versions=16: 2.7 MB after 250 commits, 3.1 MB after 2,000
 """
 
@@ -36,8 +36,8 @@ from tests.support.s3 import BUCKET, running_s3
 
 from bench._proxy import watching
 from omnigraph.base.ids import TableKey
-from omnigraph.storage import layout
-from omnigraph.storage.create import TableSpec
+from omnigraph.storage.files import layout
+from omnigraph.storage.files.records import TableSpec
 from omnigraph.storage.options import S3Options, StorageOptions
 from omnigraph.storage.store import GraphStore, init_store, open_store
 from omnigraph.storage.tables.predicate import equals
@@ -231,7 +231,7 @@ class Pair:
         """Write until there are so many commits, and let upkeep finish."""
         while self.done < commits:
             self.write()
-        self.store.settle(60)
+        self.store.wait_for_upkeep(60)
 
     def read(self) -> None:
         """Read one row by its key, at the newest commit."""
@@ -276,7 +276,7 @@ def measured_in_turns(*pairs: Pair) -> list[dict[str, float]]:
             own, raw = pair.write()
             found["commit"].append(own)
             found["raw append"].append(raw)
-            pair.store.settle(60)  # its upkeep must not be measured as somebody else's work
+            pair.store.wait_for_upkeep(60)  # or it is measured as somebody else's work
             for name, work in (("point read", pair.read), ("cold open", pair.open_cold)):
                 work()  # the first read of a version opens it
                 started = time.perf_counter()
@@ -307,7 +307,7 @@ def bench_s3(root: Path) -> None:
             while done < goal:
                 commit(store, 1)
                 done += 1
-            store.settle(60)
+            store.wait_for_upkeep(60)
             traffic.requests.clear()
             traffic.delay_s = 0.03
             started = time.perf_counter()

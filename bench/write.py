@@ -118,7 +118,7 @@ def durable(rows: int, place: Path) -> None:
             [None] * 10,
         )
         counters = graphs["full"].store.counters
-        graphs["full"].store.settle(60)
+        graphs["full"].store.wait_for_upkeep(60)
         counters.reset()
         work("full")
         sys.stdout.write(f"{'':34} full syncs {len(counters.recent_syncs())} files and folders\n")
@@ -163,7 +163,7 @@ class Aged:
         while self.done < commits and time.monotonic() < deadline:
             self.insert()
             self.append()
-        self.graph.store.settle(60)
+        self.graph.store.wait_for_upkeep(60)
 
 
 def history(place: Path) -> None:

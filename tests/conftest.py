@@ -39,6 +39,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run tests with a Spark of their own first: a process has one at a time, and the one that
+    all others share stays until the end."""
+    items.sort(key=lambda item: item.get_closest_marker("own_spark") is None)
+
+
 @pytest.fixture
 def golden(
     request: pytest.FixtureRequest,

@@ -12,30 +12,36 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from omnigraph.api.query import QueryResult
+    from omnigraph.api.writes import MutationResult
+    from omnigraph.base.budget import Limits, limit_process_memory
     from omnigraph.errors import OmniGraphError
     from omnigraph.graph import Graph, GraphOptions, connect, init
-    from omnigraph.result import MutationResult, QueryResult
 
 __version__ = "0.1.0"
 __all__ = [
     "Graph",
     "GraphOptions",
+    "Limits",
     "MutationResult",
     "OmniGraphError",
     "QueryResult",
     "__version__",
     "connect",
     "init",
+    "limit_process_memory",
 ]
 
 _HOMES = {
     "OmniGraphError": "omnigraph.errors",
     "Graph": "omnigraph.graph",
     "GraphOptions": "omnigraph.graph",
+    "Limits": "omnigraph.base.budget",
+    "limit_process_memory": "omnigraph.base.budget",
     "connect": "omnigraph.graph",
     "init": "omnigraph.graph",
-    "MutationResult": "omnigraph.result",
-    "QueryResult": "omnigraph.result",
+    "MutationResult": "omnigraph.api.writes",
+    "QueryResult": "omnigraph.api.query",
 }
 
 

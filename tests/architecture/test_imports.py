@@ -27,7 +27,7 @@ def test_every_contract_is_kept():
     ("module", "line"),
     [
         pytest.param("base/hashing.py", "import omnigraph.compiler.source", id="upwards"),
-        pytest.param("compiler/types.py", "import omnigraph.storage.layout", id="across"),
+        pytest.param("compiler/types.py", "import omnigraph.storage.files.layout", id="across"),
         pytest.param("compiler/source.py", "import lance", id="compiler reaches lance"),
         pytest.param("newroom.py", "", id="a room without a floor"),
     ],

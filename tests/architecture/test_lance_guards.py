@@ -516,30 +516,6 @@ class TestReading:
         assert [index.name for index in done.describe_indices()] == ["ix"]
 
 
-@pytest.mark.parametrize("way", ["segment", "lance"])
-def test_a_text_index_given_one_more_segment_finds_texts_that_changed(tmp_path, way):
-    """Why `storage/tables/index` builds an index whole instead of adding what is new."""
-    texts = pa.table({"id": ["a", "b"], "w": ["old words", "other words"]})
-    dataset = lance.write_dataset(texts, tmp_path / "t", enable_stable_row_ids=True)
-
-    def index(fragments):
-        made = dataset.create_index_uncommitted(
-            "w", "INVERTED", name="by_w", fragment_ids=fragments, replace=True
-        )
-        dataset.merge_index_metadata(made.uuid, "INVERTED")
-        operation = LanceOperation.CreateIndex([made], [])
-        return LanceDataset.commit(dataset.uri, operation, read_version=dataset.version)
-
-    dataset = index([0])
-    dataset.update({"w": "'new words'"}, where="id = 'a'")
-    if way == "segment":
-        dataset = index([dataset.get_fragments()[-1].fragment_id])
-    else:
-        dataset.optimize.optimize_indices()
-    stale = dataset.scanner(full_text_query="old").to_table()["id"].to_pylist()
-    assert stale == (["a"] if way == "segment" else [])
-
-
 class TestPaths:
     def test_a_question_mark_in_a_path_sends_branches_elsewhere(self, tmp_path):
         """Avoided by `base.uri`: such places are refused."""

@@ -3,7 +3,7 @@
 import lance
 import pytest
 
-from omnigraph.storage.manifest import STAMP_KEY
+from omnigraph.storage.manifest.rows import STAMP_KEY
 
 # Every command that opens a graph, with what else it needs.
 ON_A_GRAPH = [
@@ -21,6 +21,7 @@ ON_A_GRAPH = [
     ["schema", "get"],
     ["schema", "plan", "-s", "people.pg"],
     ["verify"],
+    ["repair"],
     ["lock", "show"],
     ["lock", "break", "branch:main"],
     ["shell"],
@@ -128,6 +129,11 @@ def test_bad_query_files_are_refused(cli, people, arguments, content, told):
             ["read", "-n", "adults", "--params", "[" * 9_999 + "]" * 9_999],
             "not valid JSON",
             id="deep",
+        ),
+        pytest.param(
+            ["read", "-n", "adults", "-p", "min=" + "[" * 9_999 + "]" * 9_999],
+            "nested too deeply",
+            id="deep word",
         ),
         pytest.param(
             ["read", "-n", "adults", "--params-file", "no.json"],

@@ -100,7 +100,7 @@ def test_a_graph_is_filled_as_one_commit(cli, files, tmp_path):
     done = cli("embed", "g.omni", "--reembed-all", "--as", "ada", "--json")
     facts = json.loads(done.out)
     assert facts["embedded"] == {"Doc.vector": 2}
-    shown = json.loads(cli("commit", "show", "--uri", "g.omni", facts["commit"], "--json").out)
+    shown = json.loads(cli("commit", "show", "--uri", "g.omni", facts["commit_id"], "--json").out)
     assert shown["actor_id"] == "ada"
     said = cli("embed", "--graph", "--uri", "g.omni").out
     assert said == (

@@ -6,9 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.cli.formats import ReadOutput, TableStyle, lines
+from omnigraph.api.rows import ReadOutput, ReadTarget
+from omnigraph.cli.formats import TableStyle, lines
 
-RESULT = ReadOutput(
+
+def read_output(query, branch, snapshot, columns, rows):
+    return ReadOutput(query, ReadTarget(branch, snapshot), tuple(rows), tuple(columns))
+
+
+RESULT = read_output(
     "people",
     "main",
     None,
@@ -19,8 +25,8 @@ RESULT = ReadOutput(
         {"p.name": "C", "p.note": [1.5, "x"], "n": True},
     ],
 )
-EMPTY = ReadOutput("people", "main", None, ["p.name", "n"], [])
-NOTHING = ReadOutput("people", None, "01ABC", [], [])
+EMPTY = read_output("people", "main", None, ["p.name", "n"], [])
+NOTHING = read_output("people", None, "01ABC", [], [])
 STYLE = TableStyle()
 
 
@@ -81,7 +87,7 @@ def test_csv_quotes_only_what_needs_it():
     assert text(RESULT, "csv") == (
         'p.name,p.note,n\nAnn,"says ""hi"", twice",1\nBé,"two\nlines",null\nC,"[1.5,""x""]",true\n'
     )
-    bare = ReadOutput("q", "main", None, ["a"], [{"a": "x\ry"}, {"a": "null"}])
+    bare = read_output("q", "main", None, ["a"], [{"a": "x\ry"}, {"a": "null"}])
     assert text(bare, "csv") == 'a\n"x\ry"\nnull\n'
 
 
@@ -123,7 +129,7 @@ def test_tables_without_rows_show_titles_and_without_columns_say_so():
 
 
 def test_long_cells_are_cut_or_wrapped():
-    output = ReadOutput("q", "main", None, ["a", "b"], [{"a": "abcdefghij", "b": "x"}])
+    output = read_output("q", "main", None, ["a", "b"], [{"a": "abcdefghij", "b": "x"}])
     cut = text(output, "table", TableStyle(5))
     assert cut == "1 rows from branch main via q\na     | b\n------+--\nabcd… | x\n"
     wrapped = text(output, "table", TableStyle(4, "wrap"))
@@ -134,7 +140,7 @@ def test_long_cells_are_cut_or_wrapped():
 
 
 def test_a_long_title_overflows_its_column_and_is_never_cut():
-    output = ReadOutput("q", "main", None, ["a_rather_long_title"], [{"a_rather_long_title": "x"}])
+    output = read_output("q", "main", None, ["a_rather_long_title"], [{"a_rather_long_title": "x"}])
     assert text(output, "table", TableStyle(4)).splitlines()[1:] == [
         "a_rather_long_title",
         "--------",
@@ -143,7 +149,7 @@ def test_a_long_title_overflows_its_column_and_is_never_cut():
 
 
 def test_control_characters_cannot_tear_a_table_apart():
-    output = ReadOutput("q", "main", None, ["a"], [{"a": "1\t2\r3\x1b[31m"}])
+    output = read_output("q", "main", None, ["a"], [{"a": "1\t2\r3\x1b[31m"}])
     assert text(output, "table").splitlines()[3] == "1\\t2\\r3\\x1b[31m"
 
 
@@ -161,14 +167,14 @@ VALUES = st.none() | st.booleans() | WHOLE | st.text() | st.lists(st.text(), max
     st.sampled_from(["truncate", "wrap"]),
 )
 def test_every_line_of_a_table_is_equally_wide(rows, width, layout):
-    output = ReadOutput("q", "main", None, ["a", "b"], rows)
+    output = read_output("q", "main", None, ["a", "b"], rows)
     shown = list(lines(output, "table", TableStyle(width, layout)))[1:]
     assert len({len(line) for line in shown}) == 1
 
 
 @given(st.lists(st.fixed_dictionaries({"a": VALUES, "b": VALUES}), max_size=5))
 def test_jsonl_and_json_hold_the_same_rows(rows):
-    output = ReadOutput("q", "main", None, ["a", "b"], rows)
+    output = read_output("q", "main", None, ["a", "b"], rows)
     assert json.loads(text(output, "json"))["rows"] == rows
     assert [json.loads(line) for line in list(lines(output, "jsonl", STYLE))[1:]] == rows
 

@@ -2,6 +2,7 @@
 
 import json
 
+import lance
 import pytest
 
 from omnigraph.storage.store import open_store
@@ -88,7 +89,7 @@ def test_branches_are_created_listed_and_deleted(cli, people):
 
 
 def test_a_branch_may_start_from_an_old_commit(cli, people):
-    second = as_json(cli("commit", "list", "--json"))["commits"][1]["graph_commit_id"]
+    second = as_json(cli("commit", "list", "--reverse", "--json"))["commits"][1]["graph_commit_id"]
     assert cli("branch", "create", "past", "--at", second).code == 0
     ran = cli("read", "-q", "people.gq", "-n", "adults", "-p", "min=0", "-b", "past", "-f", "csv")
     assert ran.out == "p.age,p.name\n41,Ann\n"
@@ -112,8 +113,8 @@ def test_wrong_branches_are_refused(cli, people, arguments, told):
     assert ran.out == ""
 
 
-def test_commits_are_listed_oldest_first_and_shown_by_id(cli, people):
-    commits = as_json(cli("commit", "list", "people.omni", "--json"))["commits"]
+def test_commits_are_listed_and_shown_by_id(cli, people):
+    commits = as_json(cli("commit", "list", "people.omni", "--reverse", "--json"))["commits"]
     assert [commit["manifest_version"] for commit in commits] == [1, 2, 3, 4, 5]
     assert list(commits[1]) == [
         "graph_commit_id", "manifest_branch", "manifest_version", "parent_commit_id",
@@ -122,9 +123,11 @@ def test_commits_are_listed_oldest_first_and_shown_by_id(cli, people):
     assert commits[1]["actor_id"] == "act-Ann"
     assert commits[1]["parent_commit_id"] == commits[0]["graph_commit_id"]
     assert commits[1]["manifest_branch"] is None
-    shown = cli("commit", "list").out.splitlines()
-    assert shown[0] == f"{commits[0]['graph_commit_id']} branch=main version=1"
-    assert shown[1] == f"{commits[1]['graph_commit_id']} branch=main version=2 actor=act-Ann"
+    shown = cli("commit", "list", "--reverse").out.splitlines()
+    assert shown[0].startswith(f"{commits[0]['graph_commit_id']} branch=main version=1 at=20")
+    assert shown[1].startswith(
+        f"{commits[1]['graph_commit_id']} branch=main version=2 actor=act-Ann at=20"
+    )
     one = commits[1]
     for words in ([one["graph_commit_id"]], ["people.omni", one["graph_commit_id"]]):
         ran = cli("commit", "show", *words)
@@ -142,7 +145,7 @@ def test_commits_are_listed_oldest_first_and_shown_by_id(cli, people):
 def test_commits_of_a_branch_name_it(cli, people):
     cli("branch", "create", "dev")
     cli("change", "-q", "people.gq", "-n", "add", "-p", "name=Dan", "-b", "dev")
-    assert "branch=dev version=" in cli("commit", "list", "-b", "dev").out.splitlines()[-1]
+    assert "branch=dev version=" in cli("commit", "list", "-b", "dev").out.splitlines()[0]
     assert cli("commit", "list").out.count("\n") == 5
 
 
@@ -244,6 +247,27 @@ def test_verify_passes_a_sound_graph_and_fails_a_broken_one(cli, people):
     assert told.code == 1
     (finding,) = [one for one in json.loads(told.out)["findings"] if not one["harmless"]]
     assert (finding["kind"], finding["subject"]) == ("file_differs", "_schema.pg")
+
+
+def test_repair_shows_takes_over_and_refuses_what_another_tool_did(cli, people):
+    assert cli("repair").out.endswith("people.omni: 0 to repair or repaired\n")
+    with open_store(str(people / "people.omni"), read_only=True) as store:
+        where = store.snapshot().handle("node:Person").dataset.uri
+    lance.dataset(where).create_scalar_index("age", "BTREE", name="theirs")
+    shown = cli("repair")
+    assert "preview node:Person on main: verified_maintenance, CreateIndex" in shown.out
+    told = as_json(cli("repair", "--confirm", "--json"))["tables"]
+    assert [one["action"] for one in told if one["table_key"] == "node:Person"] == ["healed"]
+    lance.dataset(where).delete("name = 'Ada'")
+    refused = cli("repair", "--branch", "main", "--confirm")
+    assert refused.code == 1
+    assert "refused node:Person on main: suspicious, Delete" in refused.out
+    written = cli("change", "-q", "people.gq", "-n", "add", "-p", "name=Zoe")
+    assert written.code == 1
+    assert "omnigraph repair" in written.err
+    assert cli("repair", "--confirm", "--force").code == 0
+    assert cli("verify").code == 0
+    assert cli("change", "-q", "people.gq", "-n", "add", "-p", "name=Zoe").code == 0
 
 
 def test_locks_are_shown_while_held_and_living_holders_are_left_alone(cli, people):

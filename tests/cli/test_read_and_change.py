@@ -120,7 +120,7 @@ def test_words_for_text_parameters_stay_text(cli, people):
 
 
 def test_the_past_is_read_by_commit(cli, people):
-    commits = json.loads(cli("commit", "list", "--json").out)["commits"]
+    commits = json.loads(cli("commit", "list", "--reverse", "--json").out)["commits"]
     past = commits[1]["graph_commit_id"]
     told = json.loads(cli("read", *ADULTS, "-p", "min=0", "--snapshot", past, "--json").out)
     assert told["target"] == {"branch": None, "snapshot": past}
@@ -142,7 +142,7 @@ def test_a_change_is_one_commit_with_an_actor_and_shows_what_it_did(cli, people)
         "actor_id": None,
         "replayed": False,
     }
-    commits = json.loads(cli("commit", "list", "--json").out)["commits"]
+    commits = json.loads(cli("commit", "list", "--reverse", "--json").out)["commits"]
     assert [commit["actor_id"] for commit in commits[-2:]] == ["act-dan", None]
 
 
@@ -167,7 +167,9 @@ def test_a_repeated_request_under_a_key_writes_once(cli, people):
 
 
 def test_a_write_may_insist_on_the_commit_it_saw(cli, people):
-    head = json.loads(cli("commit", "list", "--json").out)["commits"][-1]["graph_commit_id"]
+    head = json.loads(cli("commit", "list", "--reverse", "--json").out)["commits"][-1][
+        "graph_commit_id"
+    ]
     write = ("change", "-q", "people.gq", "-n", "add", "-p", "name=Dan", "--if-commit")
     assert cli(*write, head).code == 0
     late = cli(*write, head)

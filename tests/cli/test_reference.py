@@ -9,6 +9,7 @@ import pytest
 import typer.main
 
 from omnigraph.cli.tree import app
+from omnigraph.config.limits import LimitSettings
 from omnigraph.config.scaffold import _TEMPLATE
 from omnigraph.config.settings import (
     Alias,
@@ -22,7 +23,7 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
 REFERENCE = (DOCS / "cli.md").read_text()
 CONFIGURATION = (DOCS / "configuration.md").read_text()
 SHARED = {"--help", "-h"}
-STREAMS = {"omnigraph export"}  # its output is JSON lines already
+STREAMS = {"omnigraph export", "omnigraph changes"}  # their output is JSON lines already
 
 
 def commands(group=None, path=("omnigraph",)):
@@ -66,6 +67,9 @@ ON_PEOPLE = {
     "branch delete": ("gone",),
     "commit list": (),
     "commit show": ("HEAD",),
+    "diff": ("main", "main"),
+    "history": ("node:Person", "Ann"),
+    "blame": ("node:Person", "Ann"),
     "schema check": ("--schema", "people.pg"),
     "schema get": (),
     "schema plan": ("--schema", "people.pg"),
@@ -74,6 +78,7 @@ ON_PEOPLE = {
     "profile": ("-q", "people.gq", "-n", "adults", "-p", "min=18"),
     "fmt": ("people.gq",),
     "verify": (),
+    "repair": ("--confirm",),
     "lock show": (),
     "lock break": ("branch:main",),
     "version": (),
@@ -157,6 +162,7 @@ def test_every_setting_is_documented():
     settings |= {f"server.{one.name}" for one in fields(ServerSettings)}
     settings |= {f"policy.{one.name}" for one in fields(PolicySettings)}
     settings |= {f"embedding.{one.name}" for one in fields(EmbeddingSettings)}
+    settings |= {f"limits.{one.name}" for one in fields(LimitSettings)}
     settings |= {
         f"aliases.<name>.{'name' if one.name == 'query_name' else one.name}"
         for one in fields(Alias)

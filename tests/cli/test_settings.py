@@ -152,6 +152,8 @@ def test_unknown_keys_are_named_with_their_line_and_what_to_write(load, text, to
         pytest.param("a:\n\t- x\n", "not valid YAML", 2, id="tab"),
         pytest.param("a: *nobody\n", "not valid YAML", 1, id="unknown anchor"),
         pytest.param("ok: 1\nx: \x01\n", "not valid YAML", 2, id="control character"),
+        pytest.param("{" * 20_000, "nested too deeply", 1, id="braces"),
+        pytest.param("a: " + "[" * 9_999 + "]" * 9_999, "nested too deeply", 1, id="brackets"),
         pytest.param("- a\n", "must be a mapping", 1, id="list"),
         pytest.param("just words\n", "must be a mapping", 1, id="text"),
         pytest.param("cli: 3\n", "`cli` must be a mapping", 1, id="section of another kind"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from omnigraph.compiler import compile as compile_module
 from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.compile import (
     AmbiguousQueryError,
@@ -17,6 +18,7 @@ from omnigraph.compiler.compile import (
 )
 from omnigraph.compiler.diagnostics import DiagnosticsError
 from omnigraph.compiler.query.params import MissingParamError, ParamError
+from omnigraph.compiler.query.parser import parse_queries
 from omnigraph.compiler.query.typed import NOW_PARAM
 from omnigraph.compiler.source import Source
 from omnigraph.errors import BadRequestError, NotFoundError
@@ -166,3 +168,25 @@ def test_threads_share_the_cache():
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(64)))
     assert len(cache) == 4
+
+
+def test_a_text_of_many_queries_is_parsed_once(monkeypatch):
+    parsed = []
+
+    def counted(source):
+        parsed.append(source.name)
+        return parse_queries(source)
+
+    monkeypatch.setattr(compile_module, "parse_queries", counted)
+    catalog = load_schema(Source("node P { k: String @key }")).catalog
+    text = "".join(f"query q{at}() {{ match {{ $p: P }} return {{ $p.k }} }}\n" for at in range(5))
+    cache = CompileCache(capacity=8)
+    assert [query.name for query in cache.parse(Source(text, "a.gq")).queries][:2] == ["q0", "q1"]
+    for at in range(5):
+        assert cache.compile(catalog, Source(text, "b.gq"), f"q{at}").name == f"q{at}"
+    assert parsed == ["a.gq"]
+    broken = Source("query q0() { match { $p: Q } return { $p.k } }", "c.gq")
+    for name in ("first.gq", "second.gq"):
+        with pytest.raises(DiagnosticsError) as caught:
+            cache.compile(catalog, Source(broken.text, name))
+        assert caught.value.source.name == name

@@ -2,8 +2,8 @@ import pytest
 
 from omnigraph.compiler.diagnostics import (
     Diagnostic,
+    DiagnosticList,
     DiagnosticsError,
-    Findings,
     Phase,
     Severity,
     did_you_mean,
@@ -62,7 +62,7 @@ def test_json_spans_are_bytes_and_never_empty():
 
 
 def test_all_errors_are_raised_together_in_source_order():
-    findings = Findings(SOURCE)
+    findings = DiagnosticList(SOURCE)
     findings.add(FOUND)
     findings.add(Diagnostic("T1", Phase.TYPE, "unknown type", Span(0, 5)))
     findings.add(Diagnostic("L201", Phase.LINT, "only a warning", severity=Severity.WARNING))

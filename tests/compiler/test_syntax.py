@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.compiler.diagnostics import DiagnosticsError, Findings
+from omnigraph.compiler.diagnostics import DiagnosticList, DiagnosticsError
 from omnigraph.compiler.source import MAX_SOURCE_CHARS, Source
 from omnigraph.compiler.syntax import (
     MAX_DEPTH,
@@ -21,7 +21,7 @@ KEYWORDS = frozenset({"node", "edge", "query"})
 
 def pieces(text: str) -> tuple[list[str], list[str]]:
     source = Source(text)
-    findings = Findings(source)
+    findings = DiagnosticList(source)
     cut = split_declarations(source, KEYWORDS, findings)
     return [text[a:b].strip() for a, b in cut], [found.code for found in findings.items]
 
@@ -60,7 +60,7 @@ def test_a_declaration_may_be_named_like_its_keyword():
 )
 def test_torn_text_is_reported_with_its_place(text, code):
     source = Source(text)
-    findings = Findings(source)
+    findings = DiagnosticList(source)
     split_declarations(source, KEYWORDS, findings)
     assert [found.code for found in findings.items] == [code]
     with pytest.raises(DiagnosticsError) as caught:
@@ -114,6 +114,6 @@ def test_an_unsupported_escape_is_refused_at_its_index():
 @given(st.text(alphabet='node{}()[]"/*\\ \n$@x', max_size=60))
 def test_cutting_never_raises_and_pieces_cover_disjoint_ranges(text):
     source = Source(text)
-    cut = split_declarations(source, KEYWORDS, Findings(source))
+    cut = split_declarations(source, KEYWORDS, DiagnosticList(source))
     assert all(a <= b for a, b in cut)
     assert all(left[1] <= right[0] for left, right in itertools.pairwise(cut))

@@ -7,11 +7,11 @@ import pytest
 
 from omnigraph.base import failpoints
 from omnigraph.errors import StorageError
-from omnigraph.storage.history import IdempotencyConflictError
-from omnigraph.storage.objects import Objects
+from omnigraph.storage.files.objects import Objects
+from omnigraph.storage.manifest.history import IdempotencyConflictError
 from omnigraph.storage.store import open_store
 from tests.support.operations import QUIET, interrupted
-from tests.support.storage_model import A, B, check_whole, contents, new_graph, rows, write
+from tests.support.storage_model import A, B, check_whole, contents, new_graph, once, rows, write
 from tests.support.writers import hold_and_commit
 
 pytestmark = pytest.mark.crash
@@ -49,10 +49,10 @@ def test_the_same_key_for_another_request_is_refused(root):
             session = store.begin()
             session.append(A, rows({request: 1}))
             if request == "one":
-                session.commit(idempotency_key="key", request_hash=request)
+                session.commit(preconditions=once("key", request))
             else:
                 with pytest.raises(IdempotencyConflictError):
-                    session.commit(idempotency_key="key", request_hash=request)
+                    session.commit(preconditions=once("key", request))
         assert "two" not in contents(store.snapshot())[A]
 
 
@@ -98,7 +98,7 @@ def test_an_answer_lost_by_the_object_store_writes_once(verb, root, monkeypatch)
             session = store.begin()
             session.append(A, rows({"n": 1}))
             try:
-                session.commit(idempotency_key="n", request_hash="n")
+                session.commit(preconditions=once("n", "n"))
             except StorageError:
                 continue
             break
@@ -120,8 +120,7 @@ def test_a_visible_commit_is_acknowledged_even_if_its_sidecar_cannot_be_deleted(
         monkeypatch.setattr(Objects, "delete", refuse)
         session = store.begin()
         session.append(A, rows({"n": 1}))
-        session.commit()
-        assert session.outcome == "committed"
+        assert session.commit().outcome == "committed"
         monkeypatch.undo()
         assert contents(store.snapshot())[A]["n"] == 1
     checked(root)

@@ -7,7 +7,7 @@ import pytest
 import omnigraph
 from omnigraph.base import failpoints
 from tests.support.fast import FAST
-from tests.support.graph_tasks import SCHEMA, mutate_each, mutate_keyed
+from tests.support.graph_tasks import SCHEMA, load_keyed, mutate_each, mutate_keyed
 
 pytestmark = pytest.mark.crash
 
@@ -106,3 +106,20 @@ def test_a_killed_mutation_is_whole_or_absent_and_its_retry_writes_once(start, u
     assert rows(uri, "query q() { match { $a knows $b } return { $a, $b } }") == [
         {"a": "new", "b": "hub"}
     ]
+
+
+@pytest.mark.parametrize("gap", gaps())
+def test_a_killed_load_and_its_retries_under_one_key_count_once(gap, start, uri):
+    """The edge has no key of its own: only the key of the request keeps it from coming twice."""
+    lines = (
+        b'{"type":"Person","data":{"name":"new"}}\n'
+        b'{"edge":"Knows","from":"new","to":"new","data":{}}\n'
+    )
+    killed = start(load_keyed, uri, lines, "key-1", points=f"{gap}=kill").wait()
+    assert killed.was_killed
+    (first,) = start(load_keyed, uri, lines, "key-1").succeed().said
+    (second,) = start(load_keyed, uri, lines, "key-1").succeed().said
+    assert second == (first[0], True)
+    with omnigraph.connect(uri, options=FAST) as graph:
+        assert [one.idempotency_key for one in graph.store.commits()].count("key-1") == 1
+        assert graph.snapshot().table("edge:Knows").row_count == 1

@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from omnigraph.errors import ConflictError, NotFoundError
-from omnigraph.storage.locks import LockTimeoutError
+from omnigraph.storage.locks.by_name import LockTimeoutError
 from omnigraph.storage.store import open_store
 from tests.crash.bench import Bench
 from tests.support.operations import OPERATIONS, QUIET, run_operation

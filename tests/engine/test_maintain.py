@@ -3,9 +3,10 @@
 import pytest
 
 import omnigraph
+from omnigraph.api.upkeep import IndexStatus
 from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.source import Source
-from omnigraph.engine.maintain import IndexStatus, wanted_indexes
+from omnigraph.engine.maintain import wanted_indexes
 from tests.support.fast import FAST
 
 SCHEMA = """node Doc {

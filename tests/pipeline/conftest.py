@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 import omnigraph
-from omnigraph.pipeline.spark import OwnSpark, SparkSettings
+from omnigraph.pipeline.run.spark import OwnSpark, SparkSettings
 from tests.support.fast import FAST
 
 SCHEMA = """node Person {
@@ -83,7 +83,7 @@ def spark():
 def joins_on_spark():
     """Spark compares the keys of every load on it, however few there are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("omnigraph.pipeline.load.ROWS_IN_ONE_PROCESS", -1)
+        patch.setattr("omnigraph.pipeline.load.job.ROWS_IN_ONE_PROCESS", -1)
         yield
 
 
@@ -97,5 +97,5 @@ def shared(tmp_path_factory):
 
 def rows(graph, table, branch="main"):
     """All rows of a table by id, as plain values."""
-    found = graph.snapshot(branch).open(table).scan()
-    return {row["id"]: row for row in omnigraph.result.QueryResult(found).to_dicts()}
+    found = graph.store.snapshot(branch).open(table).scan()
+    return {row["id"]: row for row in omnigraph.QueryResult(found).to_dicts()}

@@ -143,3 +143,12 @@ def test_a_report_that_cannot_be_written_is_told_before_anything_is_loaded(cli, 
         )
     code, out, _ = cli("export", "g.omni")
     assert (code, out) == (0, "")
+
+
+@pytest.mark.parametrize("words", [["load", "--mode", "append"], ["ingest", "--branch", "new"]])
+def test_a_load_under_a_key_is_made_once(cli, words):
+    arguments = [*words, "g.omni", "--data", "data.jsonl", "--idempotency-key", "k"]
+    first, again = (json.loads(cli(*arguments, "--json")[1]) for _ in range(2))
+    assert (first["replayed"], again["replayed"]) == (False, True)
+    assert first["commit_id"] == again["commit_id"]
+    assert f"made before by commit {first['commit_id']}" in cli(*arguments)[1]

@@ -21,13 +21,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from omnigraph.base import failpoints
 from omnigraph.base.failpoints import FailpointTriggeredError
 from omnigraph.errors import ConflictError
-from omnigraph.storage.cleanup import CleanupPolicy
-from omnigraph.storage.history import CommitNotFoundError
+from omnigraph.storage.commit.session import WriteSession
+from omnigraph.storage.manifest.history import CommitNotFoundError
 from omnigraph.storage.options import Retention
 from omnigraph.storage.store import GraphStore, open_store
 from omnigraph.storage.tables.failures import SnapshotExpiredError
 from omnigraph.storage.tables.foreign import write_foreign
-from omnigraph.storage.write import WriteSession
+from omnigraph.storage.upkeep.cleanup import CleanupPolicy
 from tests.support.operations import QUIET
 from tests.support.storage_model import (
     KEYS,
@@ -246,11 +246,11 @@ class Histories(RuleBasedStateMachine):
         return self.model.branches.get(branch)
 
     def _commit(self, session: WriteSession, after: Contents) -> None:
-        commit = session.commit()
+        made = session.commit()
         held = {**self.model.branches[session.branch], **after}
         self.model.branches[session.branch] = held
-        if session.outcome == "committed":
-            self.model.commits[commit.id] = copy.deepcopy(held)
+        if made.outcome == "committed":
+            self.model.commits[made.id] = copy.deepcopy(held)
 
     def _settle_doubt(self) -> None:
         """Let recovery decide about a write that broke off, and believe it from then on."""

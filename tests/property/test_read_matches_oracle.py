@@ -6,6 +6,7 @@ import pytest
 from hypothesis import assume, given, note, settings
 
 from omnigraph.compiler.ir.facts import Statistics, facts_of
+from omnigraph.compiler.ir.ops import Join, iter_ops
 from omnigraph.compiler.ir.optimize import optimize
 from omnigraph.errors import CompileError
 from tests.support.answers import Question, listed
@@ -55,7 +56,7 @@ def test_rows_and_their_order_are_those_of_the_oracle_at_length(seed):
 
 
 def test_generated_queries_mostly_compile_and_often_find_something():
-    refused = found = 0
+    refused = found = joined = 0
     for seed in range(300):
         rng = Random(seed)
         graph = a_graph(rng)
@@ -66,5 +67,7 @@ def test_generated_queries_mostly_compile_and_often_find_something():
             refused += 1
             continue
         found += bool(question.asked(graph.rows))
+        joined += any(isinstance(op, Join) for op in iter_ops(question.ir.ops))
     assert refused < 20
     assert found > 90
+    assert joined > 15

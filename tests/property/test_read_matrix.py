@@ -10,18 +10,21 @@ from itertools import product
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
 import pytest
 
+from omnigraph.api.upkeep import IndexStatus
 from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.ir.facts import facts_of
 from omnigraph.compiler.ir.optimize import optimize
+from omnigraph.compiler.ir.reads import reads_of
 from omnigraph.compiler.source import Source
 from omnigraph.engine import maintain
 from omnigraph.engine.image.cache import ImageCache
-from omnigraph.engine.maintain import IndexStatus, ensure_indexes
+from omnigraph.engine.maintain import ensure_indexes
 from omnigraph.engine.read.images import SnapshotImages
-from omnigraph.engine.read.narrow import narrow_images
 from omnigraph.engine.read.plan import statistics_of
+from omnigraph.engine.read.selective import selective_images
 from omnigraph.errors import CompileError
 from tests.support.answers import Question, listed
 from tests.support.graphs import GraphCase, a_graph, as_table
@@ -66,7 +69,7 @@ def take_over(graph: StoredGraph, before, rows_before, branch: str) -> None:
             before.table(key),
             after.table(key),
             as_table(kind, upserts) if upserts else None,
-            sorted(old.keys() - new.keys()),
+            pa.array(sorted(old.keys() - new.keys()), pa.string()),
             in_place=key.startswith("node:"),
         )
 
@@ -89,7 +92,7 @@ def ask(graph: StoredGraph, questions: list[Question], branch: str, cache: Image
         plan = optimize(question.plain_ir, facts)
         whole = SnapshotImages(snapshot, catalog, cache)
         assert question.answered(whole, plan) == wanted, graph.steps
-        few = narrow_images(plan, snapshot, catalog, question.bound.params)
+        few = selective_images(plan, reads_of(plan), snapshot, catalog, question.bound.params)
         if few is not None:
             assert question.answered(few, plan) == wanted, graph.steps
 

@@ -4,8 +4,8 @@ import pytest
 
 from omnigraph.base import failpoints
 from omnigraph.errors import AlreadyExistsError, BadRequestError, NotFoundError
-from omnigraph.storage import layout
-from omnigraph.storage.create import TableSpec
+from omnigraph.storage.files import layout
+from omnigraph.storage.files.records import TableSpec
 from omnigraph.storage.store import ReadOnlyError, init_store, open_store
 from tests.storage.conftest import QUIET
 from tests.support.storage_model import (

@@ -17,6 +17,7 @@ from omnigraph.compiler.query.typecheck import typecheck
 from omnigraph.compiler.query.typed import TypedRead
 from omnigraph.compiler.source import Source
 from omnigraph.engine.read.context import Images
+from omnigraph.engine.read.prepare import prepare
 from omnigraph.engine.read.run import run_read
 from tests.support import oracle
 
@@ -42,7 +43,7 @@ class Question:
 
     def answered(self, images: Images, ir: Any = None) -> list[Row]:
         """Return what the engine says."""
-        return plain_rows(run_read(ir or self.ir, images, self.bound).to_table())
+        return plain_rows(run_read(prepare(ir or self.ir), images, self.bound).to_table())
 
 
 def plain_rows(table: pa.Table) -> list[Row]:

@@ -95,6 +95,15 @@ class Child:
         while self.wait_frozen():
             os.kill(self.pid, signal.SIGCONT)
 
+    def wake_up(self) -> None:
+        """Resume the child once."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def hear(self) -> list[Any]:
+        """Return what it said until now."""
+        self._listen(0.01)
+        return self.said
+
     def kill(self) -> None:
         self.process.kill()
         self.process.join()

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.sidecar import OutcomePendingError
+from omnigraph.storage.files.sidecar import OutcomePendingError
 from omnigraph.storage.store import open_store
 from tests.support.children import Say
 from tests.support.operations import QUIET
-from tests.support.storage_model import A, B, contents, rows, write
+from tests.support.storage_model import A, B, contents, once, rows, write
 
 _NOBODY = 65534
 
@@ -48,7 +48,7 @@ def write_on_a_full_disk(say: Say, root: str, limit: int) -> None:
         session.upsert(B, rows({"n": 1}))
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
         try:
-            session.commit(idempotency_key="n", request_hash="n")
+            session.commit(preconditions=once("n", "n"))
             say("committed")
         except OutcomePendingError as error:
             say(f"pending: {error}")

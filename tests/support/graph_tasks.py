@@ -35,3 +35,26 @@ def mutate_keyed(say: Any, uri: str, text: str, params: dict[str, Any], key: str
     """Run one mutation under an idempotency key."""
     with omnigraph.connect(uri, options=FAST) as graph:
         say(("done", graph.mutate(text, params=params, idempotency_key=key).commit_id))
+
+
+def load_keyed(say: Any, uri: str, lines: bytes, key: str) -> None:
+    """Append JSON lines under an idempotency key."""
+    with omnigraph.connect(uri, options=FAST) as graph:
+        done = graph.load(lines, "append", engine="inline", idempotency_key=key)
+        say((done.commit_id, done.replayed))
+
+
+def merge_own_branch(say: Any, uri: str, name: str, rounds: int) -> None:
+    """Write to a branch of one's own and merge it into main, again and again."""
+    with omnigraph.connect(uri, options=FAST) as graph:
+        graph.branches.create(name)
+        say("ready")
+        for number in range(rounds):
+            for text in (
+                f'insert Person {{ name: "{name}-{number}", age: {number} }}',
+                f'update Person set {{ age: {number} }} where name = "of {name}"',
+                f'insert Knows {{ from: "{name}-{number}", to: "of {name}" }}',
+            ):
+                graph.mutate(f"query q() {{ {text} }}", branch=name)
+            say(("merged", graph.branches.merge(name, message=name).commit_id))
+        graph.branches.merge("main", into=name)

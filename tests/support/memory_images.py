@@ -21,6 +21,7 @@ class MemoryImages:
 
     def __init__(self, catalog: Catalog, tables: Mapping[str, pa.Table]) -> None:
         self._catalog = catalog
+        self._adjacency: dict[tuple[str, Direction], Adjacency] = {}
         self._images = {
             key: fresh_image(table.num_rows, lambda names, table=table: table.select(list(names)))
             for key, table in tables.items()
@@ -33,6 +34,11 @@ class MemoryImages:
         return self._images[f"edge:{edge}"]
 
     def adjacency(self, edge: str, direction: Direction) -> Adjacency:
+        if (edge, direction) not in self._adjacency:
+            self._adjacency[edge, direction] = self._built(edge, direction)
+        return self._adjacency[edge, direction]
+
+    def _built(self, edge: str, direction: Direction) -> Adjacency:
         kind = self._catalog.edges[edge]
         image = self.edge(edge)
         ends = [

@@ -16,14 +16,21 @@ import lance
 from omnigraph.base import failpoints
 from omnigraph.base.failpoints import FailpointTriggeredError
 from omnigraph.base.ids import TableKey
-from omnigraph.storage import layout
-from omnigraph.storage.cleanup import CleanupPolicy
-from omnigraph.storage.create import TableSpec
-from omnigraph.storage.manifest import STAMP_KEY, TABLE, TABLE_VERSION, open_manifest, read_rows
+from omnigraph.storage.delta.table import table_delta
+from omnigraph.storage.files import layout
+from omnigraph.storage.files.records import TableSpec
+from omnigraph.storage.manifest.rows import (
+    STAMP_KEY,
+    TABLE,
+    TABLE_VERSION,
+    open_manifest,
+    read_rows,
+)
 from omnigraph.storage.options import DEFAULTS, Retention, StorageOptions
 from omnigraph.storage.store import GraphStore, open_store
 from omnigraph.storage.tables.index import IndexSpec
 from omnigraph.storage.tables.predicate import is_in
+from omnigraph.storage.upkeep.cleanup import CleanupPolicy
 from tests.support.children import Say
 from tests.support.powercut import record_syncs
 from tests.support.storage_model import (
@@ -34,6 +41,7 @@ from tests.support.storage_model import (
     E,
     empty_graph,
     new_graph,
+    once,
     rows,
     write,
 )
@@ -176,7 +184,7 @@ def _many(store: GraphStore) -> None:
     session.append(E, rows({"e1": 1}))
     session.upsert(A, rows({"a2": -2, "n1": 1}))
     session.delete(B, ["b1"])
-    session.commit(idempotency_key="many", request_hash="h", result={"rows": 3})
+    session.commit(preconditions=once("many", "h"), result={"rows": 3})
 
 
 def _schema_change(store: GraphStore) -> None:
@@ -224,10 +232,57 @@ def _delete_branch(store: GraphStore) -> None:
 
 
 def _merge(store: GraphStore) -> None:
-    source = store.snapshot("side")
     session = store.begin(writer_kind="BranchMerge")
     session.upsert(A, rows({"a1": 100, "side": 1}))
-    session.commit(merged_parent=source.commit_id, merged_from=source.branch)
+    session.commit(merged=store.merge_sides("side", session.base).source)
+
+
+def _merge_by_pointer(store: GraphStore) -> None:
+    """A branch that never wrote a table reads it from where main has it by now."""
+    write(store, {B: {"b1": 200}})
+    session = store.begin("side", writer_kind="BranchMerge")
+    sides = store.merge_sides("main", session.base)
+    session.point(B, sides.theirs.table(B))
+    session.commit(merged=sides.source)
+
+
+def _merge_by_link(store: GraphStore) -> None:
+    """Files of a branch get a second name on main."""
+    session = store.begin(writer_kind="BranchMerge")
+    sides = store.merge_sides("side", session.base)
+    delta = table_delta(store.kernel, session.base.table(A), sides.theirs.table(A))
+    whole = delta.own_fragments()
+    with session.load([A]) as load:
+        session.append_fragments(A, [load.take_over(A, part) for part in whole])
+        session.delete(A, delta.touched().after, strict=False)
+        session.commit(merged=sides.source)
+
+
+def _tag(store: GraphStore) -> None:
+    store.tag("v1", store.snapshot(), "ada", None)
+
+
+def _tagged(root: Path | str, options: StorageOptions = QUIET) -> None:
+    with new_graph(root, options) as store:
+        _tag(store)
+
+
+def _begin_run(store: GraphStore) -> None:
+    store.begin_run("main", "h", "ada")
+
+
+def _running(root: Path | str, options: StorageOptions = QUIET) -> None:
+    _plain(root, options)
+    with open_store(root, options=options) as store:
+        _begin_run(store)
+
+
+def _abort_run(store: GraphStore) -> None:
+    store.abort_run(store.runs()[0].run_id)
+
+
+def _untag(store: GraphStore) -> None:
+    store.delete_tag("v1")
 
 
 def _left_merging(root: Path) -> None:
@@ -276,6 +331,9 @@ def _left_on_fork(root: Path) -> None:
 
 def _left_on_deleted_branch(root: Path) -> None:
     _left_on_fork(root)
+    intent = root / layout.branch_intent("side")
+    intent.parent.mkdir(parents=True, exist_ok=True)
+    intent.write_bytes(b"")  # its deletion was cut off
     (root / layout.branch_ref(layout.MANIFEST, "side")).unlink()
 
 
@@ -364,6 +422,12 @@ OPERATIONS: dict[str, Operation] = {
         Operation("branch create again", _forked, _recreate_branch, steps=True),
         Operation("branch delete", _forked, _delete_branch),
         Operation("merge", _forked, _merge),
+        Operation("merge by pointer", _branched, _merge_by_pointer, steps=True),
+        Operation("merge by link", _forked, _merge_by_link),
+        Operation("run begin", _plain, _begin_run),
+        Operation("run abort", _running, _abort_run),
+        Operation("tag create", _plain, _tag),
+        Operation("tag delete", _tagged, _untag),
         Operation("compaction", _fragmented, _compact),
         Operation("upkeep", _long_line, _maintain, GREEDY),
         Operation("cleanup", _with_garbage, _cleanup, GREEDY, forgets=True),

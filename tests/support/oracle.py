@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
+from omnigraph.compiler.operations import AggregateFn, TextFn
 from omnigraph.compiler.query import typed
-from omnigraph.compiler.query.ast import AggregateFn, TextFn
 from omnigraph.compiler.types import Scalar
 from tests.support.plain import (
     compared,

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, assert_never
 
 import Stemmer
 
-from omnigraph.compiler.query.ast import CompareOp
+from omnigraph.compiler.operations import CompareOp
 
 T = TypeVar("T")
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from omnigraph.compiler.operations import AggregateFn, CompareOp, TextFn
 from omnigraph.compiler.query import ast
 from omnigraph.compiler.query.ast import (
     Aggregate,
-    AggregateFn,
     AliasRef,
     Binding,
     Bm25,
-    CompareOp,
     Delete,
     Filter,
     HopBounds,
@@ -36,7 +35,6 @@ from omnigraph.compiler.query.ast import (
     ReadBody,
     Rrf,
     SortDirection,
-    TextFn,
     TextMatch,
     Traversal,
     Update,

@@ -308,6 +308,24 @@ def comparison(draft: Draft) -> str | None:
     return f"{left} {op} {right}"
 
 
+def shared_value(draft: Draft) -> str | None:
+    """Return an equality of two variables, which need not be connected otherwise."""
+    columns = draft.columns(_comparable)
+    pairs = [
+        (left, right)
+        for left in columns
+        for right in columns
+        if left.split(".")[0] != right.split(".")[0]
+        and (
+            (kind := draft.type_of(left)).scalar is (other := draft.type_of(right)).scalar
+            or (kind.is_numeric and other.is_numeric)
+        )
+    ]
+    held = {column: set(map(str, draft.held(column))) for column in columns}
+    meeting = [(left, right) for left, right in pairs if held[left] & held[right]]
+    return " = ".join(draft.pick(meeting or pairs)) if pairs else None
+
+
 def membership(draft: Draft) -> str | None:
     lists = draft.columns(lambda kind: kind.is_list)
     if lists and draft.chance(2):
@@ -420,6 +438,9 @@ def a_query(rng: Random, graph: GraphCase) -> ReadCase:
     if not draft.nodes:
         clauses.append(binding(draft))
     clauses += [clause(draft, 0) for _ in range(rng.choice([0, 1, 1, 1, 2, 2, 3, 4]))]
+    if draft.chance(10):  # a part of its own that shares values with what is there
+        clauses += [binding(draft), shared_value(draft)]
+        clauses += [shared_value(draft)] if draft.chance(3) else []
     shape = draft.pick(["plain", "plain", "ranked", "ranked", "ranked", "grouped", "distinct"])
     distinct = shape == "distinct" or (shape != "plain" and draft.chance(5))
     if shape == "grouped":

@@ -13,9 +13,9 @@ from omnigraph.compiler.catalog.arrow import arrow_schema
 from omnigraph.compiler.catalog.model import EdgeType, NodeType
 from omnigraph.engine.image.cache import ImageCache
 from omnigraph.engine.read.images import SnapshotImages
-from omnigraph.storage.create import TableSpec
+from omnigraph.storage.files.records import TableSpec
+from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.options import StorageOptions
-from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.store import GraphStore, init_store
 from tests.support.answers import Question, listed
 from tests.support.graphs import GraphCase, as_table, edge_rows, node_rows, values_of

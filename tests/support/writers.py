@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from dataclasses import replace
 from pathlib import Path
 
+from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.uri import parse_uri
 from omnigraph.errors import ConflictError, NotFoundError
-from omnigraph.storage.cleanup import CleanupPolicy
-from omnigraph.storage.leases import HeldLease
+from omnigraph.storage.counters import Counters
+from omnigraph.storage.files.objects import Objects
+from omnigraph.storage.locks.by_name import Locks
+from omnigraph.storage.locks.leases import HeldLease
 from omnigraph.storage.options import DEFAULTS, Retention, StorageOptions
 from omnigraph.storage.store import GraphStore, open_store
 from omnigraph.storage.tables.failures import SnapshotExpiredError
+from omnigraph.storage.upkeep.cleanup import CleanupPolicy
 from tests.support.children import Say
-from tests.support.storage_model import A, contents, rows, write
+from tests.support.storage_model import A, contents, once, rows, write
 
 BUSY = replace(DEFAULTS, durability="os", compact_fragments=4)
 """Automatic upkeep that has something to do all the time."""
@@ -117,6 +124,37 @@ def branch_from_old_commits(say: Say, root: str, flag: str, name: str, count: in
             say(branch)
 
 
+def append_between_naps(
+    say: Say, root: str, options: StorageOptions, name: str, count: int, naps: bool
+) -> None:
+    """Append single rows; freeze after each, until somebody wakes this process."""
+    with open_store(root, options=options) as store:
+        for number in range(count):
+            session = store.begin(actor=name)
+            session.append(A, rows({f"{name}-{number}": number}))
+            session.commit()
+            say(f"{name}-{number}")
+            if naps:
+                os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def enter_alone(
+    say: Say, root: str, options: StorageOptions, name: str, count: int, naps: bool
+) -> None:
+    """Take a lock again and again, and look whether anybody else is inside."""
+    counters = Counters()
+    objects = Objects(parse_uri(root), options, counters)
+    locks = Locks(objects, options, SYSTEM_CLOCK, counters)
+    for _ in range(count):
+        with locks.hold("race", name) as held:
+            assert objects.create("inside", name.encode()), "two are inside"
+            held.check()
+            objects.delete("inside")
+        say(held.epoch)
+        if naps:
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+
 def hold_and_commit(
     say: Say, root: str, options: StorageOptions, branch: str, name: str, blind: bool = False
 ) -> None:
@@ -131,8 +169,8 @@ def hold_and_commit(
         session = store.begin(branch, actor=name)
         session.upsert(A, rows({name: 1, "contested": 1}))
         session.upsert("node:B", rows({name: 1}))
-        session.commit(idempotency_key=name, request_hash=name)
-        say(f"committed {session.outcome}")
+        made = session.commit(preconditions=once(name, name))
+        say(f"committed {made.outcome}")
 
 
 def append_blindly(say: Say, root: str, options: StorageOptions, name: str) -> None:

@@ -1,1 +1,7 @@
-"""Leaves that every room may use: `hashing`, `ids`, `clock`, `uri`, `failpoints`."""
+"""Leaves that every room may use.
+
+`hashing`, `ids`, `table_keys`, `clock`, `uri`, `failpoints`; `runner` (who does pieces of a job),
+`closing` (what ends with its block); `arguments` (what callers pass,
+checked), `budget` (what a call may use) and `memory` (what there is); `recent` (a bounded memory of
+what was made), `metrics` (what a process counts) and `calls` (what it tells of queries and jobs).
+"""

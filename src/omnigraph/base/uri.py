@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from omnigraph.errors import BadRequestError
@@ -12,6 +13,7 @@ from omnigraph.errors import BadRequestError
 _UNSPEAKABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters, and what stands for bytes that are no text."""
 
+_S3 = "s3://"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
@@ -34,6 +36,40 @@ class GraphUri:
     def join(self, *parts: str) -> str:
         """Return the address of an object below the root, in the form Lance accepts."""
         return "/".join((str(self), *parts))
+
+
+def has_scheme(text: str) -> bool:
+    """Whether a text is an address by its own word, not a path or a name.
+
+    >>> has_scheme("s3://bucket/a"), has_scheme("team.omni")
+    (True, False)
+    """
+    return "://" in text
+
+
+def stands_alone(text: str) -> bool:
+    """Whether an address means the same whatever folder it is read from."""
+    return has_scheme(text) or text.startswith("/")
+
+
+def is_on_s3(text: str) -> bool:
+    """Whether an address is of an object store."""
+    return text.startswith(_S3)
+
+
+def is_on_server(text: str) -> bool:
+    """Whether an address is of a server."""
+    return text.startswith(("http://", "https://"))
+
+
+def local_file(text: str) -> Path | None:
+    """Return the path that a plain path or `file://` address means; None for any other address."""
+    if not has_scheme(text):
+        return Path(text).expanduser()
+    parts = urlsplit(text)
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+        return None
+    return Path(unquote(parts.path))
 
 
 def parse_uri(text: str | os.PathLike[str]) -> GraphUri:

@@ -1,7 +1,10 @@
 """The `omnigraph` command. Thin: parse arguments, call the rooms below, render.
 
-In control-flow order: `app` (the entry), `tree` (all commands by name), `options` (shared flags),
+In control-flow order: `app` (the entry), `tree` (all commands by name), `options` (flags by name),
+`shared` (options of several commands, declared once), `given` (what they come to),
 `target` (which graph), `request` (which query, with which parameters), `files` (source files),
 `commands` (one module per family), `shell` (the interactive loop), `formats` (layouts of rows),
-`output` (errors and exit codes).
+`change_lines` (changes as lines), `commit_graph` (commits as a drawing), `conflict_files`
+(conflicts to be settled by hand), `output` (errors and exit codes), `progress` (bars of long jobs),
+`logs` (notes on stderr).
 """

@@ -2,57 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, assert_never
+from typing import assert_never
 
 import orjson
 
+from omnigraph.api.rows import ReadOutput
 from omnigraph.config.settings import CellLayout, OutputFormat
 
 _NO_ROWS = "(no rows)"
 _MIN_WIDTH = 8
 _QUOTED = (",", '"', "\n", "\r")
 # A line break or tab inside a cell would tear the table apart; an escape code would paint it.
-_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F)} | {
+CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F)} | {
     ord("\n"): "\\n",
     ord("\r"): "\\r",
     ord("\t"): "\\t",
 }
 _BOLD, _OFF = "\x1b[1m", "\x1b[0m"
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOutput:
-    """A result as every surface shows it; the target says what was asked for."""
-
-    query_name: str
-    branch: str | None
-    snapshot: str | None
-    columns: Sequence[str]
-    rows: Sequence[Mapping[str, Any]]
-
-    @property
-    def target(self) -> dict[str, str | None]:
-        """What was read: a branch or a snapshot."""
-        return {"branch": self.branch, "snapshot": self.snapshot}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the whole result as one JSON-ready object; no columns are left out."""
-        columns = {"columns": list(self.columns)} if self.columns else {}
-        return {
-            "query_name": self.query_name,
-            "target": self.target,
-            "row_count": len(self.rows),
-            **columns,
-            "rows": list(self.rows),
-        }
-
-    def headline(self) -> str:
-        """Return the first line of the layouts for people."""
-        place = f"branch {self.branch}" if self.snapshot is None else f"snapshot {self.snapshot}"
-        return f"{len(self.rows)} rows from {place} via {self.query_name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +37,7 @@ def lines(output: ReadOutput, wanted: OutputFormat, style: TableStyle) -> Iterat
     """Yield the result in a layout, line by line."""
     match wanted:
         case "json":
-            yield orjson.dumps(output.to_json(), option=orjson.OPT_INDENT_2).decode()
+            yield orjson.dumps(output.to_json_value(), option=orjson.OPT_INDENT_2).decode()
         case "jsonl":
             yield from _jsonl(output)
         case "csv":
@@ -93,32 +62,32 @@ def _compact(value: object) -> str:
 
 
 def _jsonl(output: ReadOutput) -> Iterator[str]:
-    yield _compact(
-        {
-            "kind": "metadata",
-            "query_name": output.query_name,
-            "target": output.target,
-            "row_count": len(output.rows),
-        }
-    )
+    yield _compact(output.head.to_json_value())
     for row in output.rows:
         yield _compact(row)
 
 
+def _headline(output: ReadOutput) -> str:
+    target = output.target
+    place = f"branch {target.branch}" if target.snapshot is None else f"snapshot {target.snapshot}"
+    return f"{len(output.rows)} rows from {place} via {output.query_name}"
+
+
 def _csv(output: ReadOutput) -> Iterator[str]:
-    yield ",".join(_csv_cell(name) for name in output.columns)
+    yield ",".join(csv_cell(name) for name in output.columns)
     for row in output.rows:
-        yield ",".join(_csv_cell(cell(row[name])) for name in output.columns)
+        yield ",".join(csv_cell(cell(row[name])) for name in output.columns)
 
 
-def _csv_cell(text: str) -> str:
+def csv_cell(text: str) -> str:
+    """Return a text as one cell of a CSV line."""
     if any(char in text for char in _QUOTED):
         return '"' + text.replace('"', '""') + '"'
     return text
 
 
 def _kv(output: ReadOutput) -> Iterator[str]:
-    yield output.headline()
+    yield _headline(output)
     if not output.rows:
         yield _NO_ROWS
     for number, row in enumerate(output.rows, start=1):
@@ -130,12 +99,12 @@ def _kv(output: ReadOutput) -> Iterator[str]:
 
 
 def _table(output: ReadOutput, style: TableStyle) -> Iterator[str]:
-    yield output.headline()
+    yield _headline(output)
     if not output.columns:
         yield _NO_ROWS
         return
     cells = [
-        [cell(row[name]).translate(_CONTROLS) for name in output.columns] for row in output.rows
+        [cell(row[name]).translate(CONTROLS) for name in output.columns] for row in output.rows
     ]
     widths = [
         _width(name, [row[at] for row in cells], style.max_width)

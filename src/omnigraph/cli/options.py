@@ -7,10 +7,14 @@ from typing import Annotated
 
 import typer
 
+from omnigraph.api.merges import Strategy
+from omnigraph.base.budget import DEFAULT, Limits
+from omnigraph.cli.output import UsageError
 from omnigraph.config.environment import Environment
+from omnigraph.config.limits import parse_count, parse_seconds, parse_size
 from omnigraph.config.load import load_settings
-from omnigraph.config.settings import Settings
-from omnigraph.errors import OmniGraphError
+from omnigraph.config.settings import OutputFormat, Settings
+from omnigraph.errors import BadRequestError, OmniGraphError
 
 
 def _settings_for_completion(ctx: typer.Context) -> Settings:
@@ -65,6 +69,10 @@ BranchOption = Annotated[
         "--branch", "-b", help="Branch; default: cli.branch, else main.", metavar="BRANCH"
     ),
 ]
+SnapshotOption = Annotated[
+    str | None,
+    typer.Option("--snapshot", help="Read the past: a commit id.", metavar="COMMIT"),
+]
 SchemaOption = Annotated[
     Path,
     typer.Option("--schema", "-s", help="Schema file (.pg); `-` is stdin.", show_default=False),
@@ -77,6 +85,14 @@ QueryOption = Annotated[
     str,
     typer.Option(
         "--query", "-q", help="Query file (.gq); `-` is stdin.", metavar="FILE", show_default=False
+    ),
+]
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="URI|ARG",
+        help="The graph, then the alias's arguments.",
+        show_default=False,
     ),
 ]
 MaybeQueryOption = Annotated[
@@ -112,7 +128,85 @@ ParamOption = Annotated[
     list[str] | None,
     typer.Option("--param", "-p", help="One parameter; repeatable.", metavar="NAME=VALUE"),
 ]
+MaxSecondsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--max-seconds",
+        help="Stop after so long; default: limits.query_seconds, else 60. `none`: never.",
+        metavar="SECONDS",
+    ),
+]
+MaxRowsOption = Annotated[
+    str | None,
+    typer.Option("--max-rows", help="Most rows of any step; default: none.", metavar="ROWS"),
+]
+MaxMemoryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--max-memory",
+        help="Most memory, as 4GiB; default: limits.query_memory (reads) or limits.job_memory.",
+        metavar="SIZE",
+    ),
+]
+
+
+def limits_of(
+    seconds: str | None = None, memory: str | None = None, rows: str | None = None
+) -> Limits | None:
+    """Return what the flags say; None if they say nothing.
+
+    Raises:
+        UsageError: a flag says something that is no limit.
+    """
+    if seconds is None and memory is None and rows is None:
+        return None
+    try:
+        return Limits(
+            DEFAULT if seconds is None else parse_seconds(seconds, "--max-seconds"),
+            DEFAULT if rows is None else parse_count(rows, "--max-rows"),
+            DEFAULT if memory is None else parse_size(memory, "--max-memory"),
+        )
+    except BadRequestError as error:
+        raise UsageError(error.message, hint=error.hint) from None
+
+
 ActorOption = Annotated[
     str | None,
     typer.Option("--as", help="Who writes, kept on the commit; default: OMNIGRAPH_ACTOR."),
 ]
+MessageOption = Annotated[
+    str | None,
+    typer.Option("--message", "-m", help="Why, kept on the commit.", metavar="TEXT"),
+]
+PreviewOption = Annotated[
+    bool, typer.Option("--preview", help="Compute everything and write nothing.")
+]
+StrategyOption = Annotated[
+    Strategy,
+    typer.Option("--strategy", help="Rows both sides changed: refuse them, or whose row counts."),
+]
+ResolveOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--resolve",
+        help="File of conflicts, as --conflicts writes it, each with its resolution.",
+        metavar="FILE",
+    ),
+]
+ConflictsOption = Annotated[
+    Path | None,
+    typer.Option("--conflicts", help="Write all conflicts to this file.", metavar="FILE"),
+]
+IdempotencyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--idempotency-key",
+        help="Repeating the request under its key writes once.",
+        metavar="KEY",
+    ),
+]
+FormatOption = Annotated[
+    OutputFormat | None,
+    typer.Option("--format", "-f", help="Layout; default: the alias's, cli.output_format, table."),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]

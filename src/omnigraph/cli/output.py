@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
 
+from omnigraph.api.wire import JsonValue
 from omnigraph.config.environment import wants_color
 from omnigraph.errors import BadRequestError, OmniGraphError
 
@@ -34,9 +34,9 @@ def say(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def say_json(value: Any) -> None:  # noqa: ANN401 - any JSON value
+def say_json(value: JsonValue) -> None:
     """Write a result as JSON with two-space indent."""
-    say(json.dumps(value, indent=2, ensure_ascii=False))
+    say(json.dumps(value.to_json_value(), indent=2, ensure_ascii=False))
 
 
 def warn(text: str) -> None:
@@ -62,8 +62,19 @@ def complain(error: OmniGraphError) -> None:
             warn(f"  … and {total - len(details)} more")
     else:
         warn(f"{label}: {error.message}")
+        _complain_of_conflicts(error)
     if error.hint:
         warn(f"  {hint}: {error.hint}")
+
+
+def _complain_of_conflicts(error: OmniGraphError) -> None:
+    """Write the conflicts of a merge, one a line."""
+    conflicts: Sequence[object] = getattr(error, "conflicts", ())
+    for conflict in conflicts:
+        warn(f"  - {conflict}: {getattr(conflict, 'message', '')}")
+    more = getattr(error, "total", 0) - len(conflicts) if conflicts else 0
+    if more:
+        warn(f"  … and {more} more")
 
 
 def complain_usage(error: Exception) -> None:

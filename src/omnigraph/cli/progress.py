@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-    from omnigraph.pipeline.progress import Progress
+    from omnigraph.api.progress import Progress
 
 _LINE_EVERY_S = 5.0
 _MIB = 1 << 20

@@ -121,10 +121,9 @@ def choose_query(source: Source, name: str | None) -> Query:
     Raises:
         BadRequestError: the text does not have exactly one and no name was given.
     """
-    from omnigraph.compiler.compile import QueryNotFoundError
-    from omnigraph.compiler.query.parser import parse_queries
+    from omnigraph.compiler.compile import QueryNotFoundError, parse_once
 
-    queries = parse_queries(source).queries
+    queries = parse_once(source).queries
     if name is None:
         if len(queries) == 1:
             return queries[0]
@@ -205,17 +204,20 @@ def _single_params(given: Sequence[str], query: Query) -> dict[str, Any]:
 
 def parse_word(word: str, query: Query, name: str) -> object:
     """Return a word as JSON has it; whatever a text parameter is given stays text."""
-    value = _json_or_text(word)
+    value = json_or_text(word)
     declared = {param.name: param.type for param in query.params}.get(name)
     is_text = declared is not None and not declared.is_list and declared.name in _TEXT_TYPES
     return word if is_text and value is not None and not isinstance(value, str) else value
 
 
-def _json_or_text(word: str) -> object:
+def json_or_text(word: str) -> object:
+    """Return the JSON value a word is, or the word if it is none."""
     try:
         return json.loads(word)
     except ValueError:
         return word
+    except RecursionError:
+        raise BadRequestError("lists or objects are nested too deeply") from None
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

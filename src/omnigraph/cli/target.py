@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from omnigraph.base.uri import parse_uri
+from omnigraph.api.history import BranchCreated, BranchDeleted
+from omnigraph.api.texts import SchemaPlan
+from omnigraph.api.words import DEFAULT_BRANCH
+from omnigraph.api.writes import EmbedResult, LoadResult
+from omnigraph.base.uri import has_scheme, is_on_server, parse_uri
+from omnigraph.cli.logs import log_to_stderr
 from omnigraph.cli.output import UsageError, warn
-from omnigraph.config.environment import process_environment, spark_master, wants_color
+from omnigraph.config.environment import actor, process_environment, wants_color
 from omnigraph.config.load import load_settings
-from omnigraph.config.settings import DEFAULT_BRANCH, Settings
+from omnigraph.config.logs import LogLevel, level_in_force
+from omnigraph.config.settings import Settings
 from omnigraph.errors import BadRequestError
 
 if TYPE_CHECKING:
     import typer
 
     from omnigraph.graph import Graph, GraphOptions
-    from omnigraph.pipeline.model import PipelineOptions
 
-_REMOTE = ("http://", "https://")
+Named = TypeVar("Named", LoadResult, EmbedResult, SchemaPlan, BranchCreated, BranchDeleted)
+"""Results that name their graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,7 @@ class Flags:
     uri: str | None = None
     target: str | None = None
     config: str | None = None
+    log_level: LogLevel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,14 @@ class Place:
         """Return the branch to use: the given one, the configured one, or main."""
         return given or self.settings.cli.branch or DEFAULT_BRANCH
 
+    def actor(self, given: str | None) -> str | None:
+        """Return who writes: the given one, or the one of the environment; nobody is assumed."""
+        return given or actor(self.settings.environment)
+
+    def named(self, found: Named) -> Named:
+        """Return a result that calls the graph as the caller does."""
+        return replace(found, uri=self.uri)
+
     def open(self, operation: str, *, read_only: bool = True) -> Graph:
         """Open the graph; `operation` names the command in messages."""
         require_local(self.uri, operation)
@@ -53,36 +68,10 @@ class Place:
         return connect(self.uri, read_only=read_only, options=self.options())
 
     def options(self) -> GraphOptions:
-        """Return how graphs are opened here."""
-        from omnigraph.config.embedding import embedder_options
-        from omnigraph.embedders.choose import embedder_of
-        from omnigraph.graph import GraphOptions
+        """Return how the graph is opened."""
+        from omnigraph.graph.configured import graph_options
 
-        settings = self.settings
-        chosen = embedder_options(settings.embedding, settings.environment)
-        return GraphOptions(
-            storage=settings.storage_options(self.uri),
-            pipeline=pipeline_options(settings),
-            embedder=embedder_of(chosen),
-        )
-
-
-def pipeline_options(settings: Settings) -> PipelineOptions:
-    """Return how loads run here."""
-    from omnigraph.pipeline.model import PipelineOptions, SparkSettings
-
-    found, spark = settings.pipeline, settings.pipeline.spark
-    master = spark_master(settings.environment) or spark.master
-    memory = spark.memory or SparkSettings().memory
-    return PipelineOptions(
-        engine=found.engine,
-        spark_above_bytes=found.spark_above_mib << 20,
-        max_errors=found.max_errors,
-        staging=found.staging,
-        spark=None if master is None else SparkSettings(master, memory, spark.conf),
-        spark_memory=memory,
-        spark_conf=spark.conf,
-    )
+        return graph_options(self.settings, self.uri)
 
 
 def require_local(uri: str, operation: str) -> None:
@@ -91,7 +80,7 @@ def require_local(uri: str, operation: str) -> None:
     Raises:
         BadRequestError: the address is `http://` or `https://`.
     """
-    if uri.startswith(_REMOTE):
+    if is_on_server(uri):
         raise BadRequestError(
             f"{operation} is only supported against local repo URIs in this milestone",
             hint="remote targets arrive later; use a path, file:// or s3:// address",
@@ -112,6 +101,8 @@ def require_folder(uri: str) -> None:
 def read_settings(ctx: typer.Context, config: str | None) -> Settings:
     """Return the settings in force, having shown what is odd about them."""
     settings = load_settings(config or _root_flags(ctx).config, process_environment())
+    said = _root_flags(ctx).log_level
+    log_to_stderr(said or level_in_force(settings.environment, settings.logging))
     color = wants_color(sys.stderr)
     for problem in settings.warnings:
         warn(problem.render(color=color))
@@ -165,7 +156,7 @@ def find_uri(
     name = flags.target or default or settings.cli.graph
     if name is None:
         return None
-    return name if "://" in name else settings.graph(name).uri
+    return name if has_scheme(name) else settings.graph(name).uri
 
 
 def one_uri(word: str | None, option: str | None) -> str | None:
@@ -193,7 +184,7 @@ def split_words(words: Sequence[str], what: str) -> tuple[str | None, str]:
 
 def looks_like_uri(word: str) -> bool:
     """Whether a word is an address rather than a name; a branch name may contain slashes."""
-    return "://" in word or word.rstrip("/").endswith(".omni") or Path(word).is_dir()
+    return has_scheme(word) or word.rstrip("/").endswith(".omni") or Path(word).is_dir()
 
 
 def _root_flags(ctx: typer.Context) -> Flags:

@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from omnigraph import __version__
+from omnigraph.api.texts import ProgramVersion
 from omnigraph.cli import output
 from omnigraph.cli.commands import (
     branch,
+    changes,
     commit,
     embed,
     explain,
@@ -19,11 +21,15 @@ from omnigraph.cli.commands import (
     lock,
     query,
     read,
+    replay,
+    run,
     schema,
+    tag,
 )
 from omnigraph.cli.commands import shell as shell_command
 from omnigraph.cli.options import ConfigOption, JsonOption, TargetOption, UriOption
 from omnigraph.cli.target import Flags
+from omnigraph.config.logs import parse_level
 
 
 def _dashed(word: str) -> str:
@@ -48,14 +54,23 @@ app.command("read")(read.read)
 app.command("change")(read.change)
 app.command("shell")(shell_command.shell)
 app.command("snapshot")(graph.snapshot)
+app.command("diff")(changes.diff)
+app.command("changes")(changes.changes)
+app.command("history")(changes.history)
+app.command("blame")(changes.blame)
 app.add_typer(branch.app, name="branch")
 app.add_typer(commit.app, name="commit")
+app.add_typer(tag.app, name="tag")
+app.add_typer(run.app, name="run")
+app.command("revert")(replay.revert)
+app.command("cherry-pick")(replay.cherry_pick)
 app.add_typer(schema.app, name="schema")
 app.add_typer(query.app, name="query")
 app.command("explain")(explain.explain)
 app.command("profile")(explain.profile)
 app.command("fmt")(fmt.fmt)
 app.command("verify")(graph.verify)
+app.command("repair")(graph.repair)
 app.add_typer(lock.app, name="lock")
 
 
@@ -80,9 +95,17 @@ def _root(
     uri: UriOption = None,
     target: TargetOption = None,
     config: ConfigOption = None,
+    log_level: Annotated[
+        str | None,
+        typer.Option(
+            "--log-level",
+            help="Note what the program does on stderr: debug, info, warning, error.",
+        ),
+    ] = None,
 ) -> None:
     """Declare the options that may stand in front of a command."""
-    ctx.obj = Flags(uri, target, config)
+    level = None if log_level is None else parse_level(log_level, "--log-level")
+    ctx.obj = Flags(uri, target, config, level)
 
 
 @app.command()
@@ -92,6 +115,6 @@ def version(json: JsonOption = False) -> None:
     Example: `omnigraph version`
     """
     if json:
-        output.say_json({"name": "omnigraph", "version": __version__})
+        output.say_json(ProgramVersion("omnigraph", __version__))
     else:
         output.say(f"omnigraph {__version__}")

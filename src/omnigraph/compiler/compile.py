@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from omnigraph.base.recent import Recent
 from omnigraph.compiler.catalog.model import Catalog
-from omnigraph.compiler.diagnostics import Findings, did_you_mean
+from omnigraph.compiler.diagnostics import DiagnosticList, did_you_mean
 from omnigraph.compiler.ir.facts import facts_of
 from omnigraph.compiler.ir.lower import lower
 from omnigraph.compiler.ir.ops import (
@@ -23,7 +22,8 @@ from omnigraph.compiler.ir.ops import (
     TextMatch,
     iter_exprs,
 )
-from omnigraph.compiler.ir.optimize import optimize
+from omnigraph.compiler.ir.optimize import COST, LOGICAL, rewrite
+from omnigraph.compiler.ir.reads import NOTHING, Reads, reads_of
 from omnigraph.compiler.query import ast
 from omnigraph.compiler.query.params import (
     ParamMode,
@@ -47,9 +47,9 @@ class BoundQuery:
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CompiledQuery:
-    """A query ready to run against any snapshot of its schema.
+    """A query ready to be planned for any snapshot of its schema; itself a key of what is kept.
 
     `counts` are parameters of search functions that must be whole and large enough: word,
     parameter, lowest value.
@@ -60,6 +60,12 @@ class CompiledQuery:
     description: str | None = None
     instruction: str | None = None
     counts: tuple[tuple[str, Param, int], ...] = ()
+    reads: Reads = field(init=False, repr=False)
+    """What it touches; nothing, if it writes."""
+
+    def __post_init__(self) -> None:
+        reads = reads_of(self.ir) if isinstance(self.ir, ReadIr) else NOTHING
+        object.__setattr__(self, "reads", reads)
 
     @property
     def params(self) -> tuple[Param, ...]:
@@ -125,12 +131,12 @@ def compile_file(catalog: Catalog, source: Source) -> tuple[CompiledQuery, ...]:
         DiagnosticsError: every problem of every query, in source order.
     """
     parsed = parse_queries(source)
-    findings = Findings(source)
+    findings = DiagnosticList(source)
     checked = [check_query(catalog, query, findings) for query in parsed.queries]
     findings.raise_if_errors()
     facts = facts_of(catalog)
     return tuple(
-        _compiled(query, optimize(lower(meaning), facts))
+        _compiled(query, rewrite(lower(meaning), facts, LOGICAL))
         for query, meaning in zip(parsed.queries, checked, strict=True)
     )
 
@@ -146,13 +152,26 @@ def compile_query(catalog: Catalog, source: Source | str, name: str | None = Non
     return _CACHE.compile(catalog, source, name)
 
 
+def parse_once(source: Source) -> ast.QueryFile:
+    """Return every query of a text, as `compile_query` will find them.
+
+    Raises:
+        DiagnosticsError: every broken declaration, in source order.
+    """
+    return _CACHE.parse(source)
+
+
+def plan_by_schema(catalog: Catalog, compiled: CompiledQuery) -> Ir:
+    """Return a query as it would run on data of which nothing is known."""
+    return rewrite(compiled.ir, facts_of(catalog), COST)
+
+
 class CompileCache:
     """The most recently used queries by schema hash, text and name; safe to share by threads."""
 
     def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._entries: OrderedDict[tuple[str, str, str | None], CompiledQuery] = OrderedDict()
-        self._lock = threading.Lock()
+        self._entries: Recent[tuple[str, str, str | None], CompiledQuery] = Recent(capacity)
+        self._texts: Recent[str, ast.QueryFile] = Recent(_TEXTS)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -162,28 +181,31 @@ class CompileCache:
     ) -> CompiledQuery:
         """Return the compiled query, from the cache when it was compiled before."""
         text = source if isinstance(source, str) else source.text
+        if name is not None and not isinstance(name, str):
+            raise BadRequestError(f"the name of a query must be text, not {type(name).__name__}")
         key = (catalog.schema_hash, text, name)
-        with self._lock:
-            known = self._entries.get(key)
-            if known is not None:
-                self._entries.move_to_end(key)
-                return known
-        compiled = _compile(catalog, Source(text) if isinstance(source, str) else source, name)
+        known = self._entries.find(key)
+        if known is not None:
+            return known
+        named = Source(text) if isinstance(source, str) else source
+        compiled = self._compiled(catalog, named, name)
         # A catalog without a hash is not identified by it: two of them would share entries.
-        if catalog.schema_hash:
-            with self._lock:
-                self._entries[key] = compiled
-                while len(self._entries) > self._capacity:
-                    self._entries.popitem(last=False)
-        return compiled
+        return self._entries.keep(key, compiled) if catalog.schema_hash else compiled
+
+    def parse(self, source: Source) -> ast.QueryFile:
+        """Return the queries of a text, parsed once; equal texts have them at equal places."""
+        known = self._texts.find(source.text)
+        return self._texts.keep(source.text, parse_queries(source)) if known is None else known
+
+    def _compiled(self, catalog: Catalog, source: Source, name: str | None) -> CompiledQuery:
+        query = _find(self.parse(source).queries, name)
+        meaning = lower(typecheck(catalog, source, query))
+        return _compiled(query, rewrite(meaning, facts_of(catalog), LOGICAL))
 
 
+_TEXTS = 16
+"""Texts whose queries are kept: a text of many is compiled query by query."""
 _CACHE = CompileCache(capacity=1024)
-
-
-def _compile(catalog: Catalog, source: Source, name: str | None) -> CompiledQuery:
-    query = _find(parse_queries(source).queries, name)
-    return _compiled(query, optimize(lower(typecheck(catalog, source, query)), facts_of(catalog)))
 
 
 def _compiled(query: ast.Query, ir: Ir) -> CompiledQuery:
@@ -209,8 +231,6 @@ def _find(queries: tuple[ast.Query, ...], name: str | None) -> ast.Query:
         if len(queries) != 1:
             raise AmbiguousQueryError(known)
         return queries[0]
-    if not isinstance(name, str):
-        raise BadRequestError(f"the name of a query must be text, not {type(name).__name__}")
     for query in queries:
         if query.name == name:
             return query

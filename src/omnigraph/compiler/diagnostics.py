@@ -72,7 +72,7 @@ class DiagnosticsError(CompileError):
 
 
 @dataclass(slots=True)
-class Findings:
+class DiagnosticList:
     """Collects diagnostics of one source text, so that one run reports them all."""
 
     source: Source

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from omnigraph.compiler.diagnostics import Diagnostic, DiagnosticsError, Findings, Phase
+from omnigraph.compiler.diagnostics import Diagnostic, DiagnosticList, DiagnosticsError, Phase
 from omnigraph.compiler.source import MAX_SOURCE_CHARS, Source, Span
 
 MAX_DEPTH = 64
@@ -108,7 +108,7 @@ def check_text(source: Source) -> None:
 
 
 def split_declarations(
-    source: Source, keywords: frozenset[str], findings: Findings
+    source: Source, keywords: frozenset[str], findings: DiagnosticList
 ) -> list[tuple[int, int]]:
     """Cut the text before every keyword at bracket depth zero; return `(start, end)` pieces.
 
@@ -206,5 +206,5 @@ def _has_code(text: str, start: int, end: int) -> bool:
     )
 
 
-def _report(findings: Findings, code: str, message: str, found: re.Match[str]) -> None:
+def _report(findings: DiagnosticList, code: str, message: str, found: re.Match[str]) -> None:
     findings.add(Diagnostic(code, Phase.PARSE, message, Span(*found.span())))

@@ -7,6 +7,7 @@ In control-flow order:
 - `document`: a YAML mapping read key by key, every complaint with its place.
 - `settings`: what a file may say, as plain values, and the rules for paths in it.
 - `load`: which file, and from file to settings.
+- `limits` and `logs`: the limits of calls and what is logged, as file and environment say.
 - `embedding`: which embedder they ask for.
 - `scaffold`: the first `omnigraph.yaml` of a new graph.
 """

@@ -6,7 +6,7 @@ written, so that a branch called `2026-04-25` is text and not a date.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -23,6 +23,8 @@ _NULL, _BOOL, _INT, _FLOAT = (
 )
 
 Choice = TypeVar("Choice", bound=str)
+T = TypeVar("T")
+D = TypeVar("D")
 Value = str | int | float | bool | None
 """A scalar as JSON has it."""
 
@@ -86,6 +88,8 @@ class Document:
         except yaml.reader.ReaderError as error:
             span = Span(error.position, error.position + 1)
             raise self.refuse(f"not valid YAML: {error.reason}", span) from None
+        except RecursionError:
+            raise self.refuse("not valid YAML: nested too deeply", Span(0, 1)) from None
         return Section(self, "", None if node is None or node.tag == _NULL else node)
 
 
@@ -161,6 +165,16 @@ class Section:
                 f"`{self.join(key)}` must be a whole number of at least {minimum}", span_of(node)
             )
         return int(text)
+
+    def parsed(self, key: str, parse: Callable[[str, str], T], default: D) -> T | D:
+        """Return what a text means; `parse` gets it with the name of the key, and may refuse it."""
+        node = self._take(key)
+        if node is None:
+            return default
+        try:
+            return parse(self._scalar(key, node), f"`{self.join(key)}`")
+        except BadRequestError as error:
+            raise self._document.refuse(error.message, span_of(node), error.hint) from None
 
     def choice(self, key: str, allowed: Sequence[Choice], default: Choice) -> Choice:
         """Return one of the allowed words."""

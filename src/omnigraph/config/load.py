@@ -6,14 +6,17 @@ import os.path
 from dataclasses import replace
 from pathlib import Path
 
+from omnigraph.api.words import ENGINES
+from omnigraph.base.budget import DEFAULT
 from omnigraph.compiler.source import Source
 from omnigraph.config.document import Document, Section
 from omnigraph.config.environment import Environment
+from omnigraph.config.limits import LimitSettings, parse_seconds, parse_size
+from omnigraph.config.logs import LOG_LEVELS, LogSettings, parse_milliseconds
 from omnigraph.config.settings import (
     ALIAS_COMMANDS,
     CELL_LAYOUTS,
     FILE_NAME,
-    LOAD_ENGINES,
     OUTPUT_FORMATS,
     Alias,
     CliSettings,
@@ -93,6 +96,8 @@ def _settings(document: Document, path: Path, environment: Environment) -> Setti
         embedding=_embedding(root.section("embedding")),
         durability=storage.choice("durability", _DURABILITIES, "full"),
         pipeline=_pipeline(root.section("pipeline"), base),
+        limits=_limits(root.section("limits")),
+        logging=_logging(root.section("logging")),
     )
     for section in (project, auth, query, storage):
         section.finish({})
@@ -157,7 +162,7 @@ def _pipeline(section: Section, base: Path) -> PipelineSettings:
     defaults = PipelineSettings()
     staging, spark = section.text("staging"), section.section("spark")
     found = PipelineSettings(
-        engine=section.choice("engine", LOAD_ENGINES, defaults.engine),
+        engine=section.choice("engine", ENGINES, defaults.engine),
         spark_above_mib=section.integer("spark_above_mib", defaults.spark_above_mib, minimum=0),
         max_errors=section.integer("max_errors", defaults.max_errors, minimum=1),
         staging=None if staging is None else base / staging,
@@ -165,6 +170,26 @@ def _pipeline(section: Section, base: Path) -> PipelineSettings:
     )
     spark.finish({})
     section.finish({})
+    return found
+
+
+def _limits(section: Section) -> LimitSettings:
+    found = LimitSettings(
+        query_seconds=section.parsed("query_seconds", parse_seconds, DEFAULT),
+        query_memory=section.parsed("query_memory", parse_size, DEFAULT),
+        job_memory=section.parsed("job_memory", parse_size, DEFAULT),
+        process_memory=section.parsed("process_memory", parse_size, DEFAULT),
+    )
+    section.finish({"seconds": "query_seconds", "memory": "query_memory"})
+    return found
+
+
+def _logging(section: Section) -> LogSettings:
+    found = LogSettings(
+        level=section.maybe_choice("level", LOG_LEVELS),
+        slow_query_ms=section.parsed("slow_query_ms", parse_milliseconds, None),
+    )
+    section.finish({"slow_ms": "slow_query_ms"})
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os.path
 from pathlib import Path
 
+from omnigraph.base.uri import has_scheme, stands_alone
 from omnigraph.config.settings import FILE_NAME
 from omnigraph.errors import StorageError
 
@@ -49,6 +50,12 @@ aliases:
 #   provider: local   # or openai, gemini
 #   model: wordllama
 
+# limits:
+#   query_seconds: 60       # none switches a limit off
+#   query_memory: 4GiB      # default: a quarter of the memory
+#   job_memory: 8GiB        # default: half of it
+#   process_memory: 8GiB    # default: half of it, for all calls together
+
 # auth:
 #   env_file: ./.env.omni
 
@@ -59,7 +66,7 @@ aliases:
 
 def config_path(uri: str) -> Path:
     """Return where the settings of a graph go: beside a local one, here for any other."""
-    if "://" in uri:
+    if has_scheme(uri):
         return Path(FILE_NAME)
     return Path(os.path.dirname(uri.rstrip("/")) or ".") / FILE_NAME  # noqa: PTH120 - lexical
 
@@ -82,7 +89,7 @@ def write_config(uri: str) -> Path | None:
 
 def _from(folder: Path, uri: str) -> str:
     """Return a local path as seen from the settings file, anything else as it is."""
-    if "://" in uri or uri.startswith("/"):
+    if stands_alone(uri):
         return uri
     return os.path.relpath(uri, folder)
 

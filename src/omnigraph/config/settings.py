@@ -7,21 +7,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from omnigraph.api.words import Engine
+from omnigraph.base.uri import is_on_s3, stands_alone
 from omnigraph.config.document import Problem
 from omnigraph.config.environment import Environment, s3_options
+from omnigraph.config.limits import LimitSettings
+from omnigraph.config.logs import LogSettings
 from omnigraph.engine.search.options import Provider
 from omnigraph.errors import NotFoundError
 from omnigraph.storage.options import Durability, S3Options, StorageOptions
 
 FILE_NAME = "omnigraph.yaml"
-DEFAULT_BRANCH = "main"
 
 OutputFormat = Literal["table", "kv", "csv", "jsonl", "json"]
 OUTPUT_FORMATS: tuple[OutputFormat, ...] = ("table", "kv", "csv", "jsonl", "json")
 CellLayout = Literal["truncate", "wrap"]
 CELL_LAYOUTS: tuple[CellLayout, ...] = ("truncate", "wrap")
-LoadEngine = Literal["auto", "spark", "inline"]
-LOAD_ENGINES: tuple[LoadEngine, ...] = ("auto", "spark", "inline")
 AliasCommand = Literal["read", "change"]
 ALIAS_COMMANDS: tuple[AliasCommand, ...] = ("read", "change")
 
@@ -91,7 +92,7 @@ class SparkSection:
 class PipelineSettings:
     """Defaults of loads."""
 
-    engine: LoadEngine = "auto"
+    engine: Engine = "auto"
     spark_above_mib: int = 64
     max_errors: int = 100
     staging: Path | None = None
@@ -122,6 +123,8 @@ class Settings:
     embedding: EmbeddingSettings = EmbeddingSettings()
     durability: Durability = "full"
     pipeline: PipelineSettings = PipelineSettings()
+    limits: LimitSettings = field(default_factory=LimitSettings)
+    logging: LogSettings = field(default_factory=LogSettings)
     warnings: tuple[Problem, ...] = ()
 
     @property
@@ -170,12 +173,12 @@ class Settings:
 
     def storage_options(self, uri: str) -> StorageOptions:
         """Return how to open the graph at `uri`."""
-        s3 = s3_options(self.environment) if uri.startswith("s3://") else S3Options()
+        s3 = s3_options(self.environment) if is_on_s3(uri) else S3Options()
         return StorageOptions(s3=s3, durability=self.durability)
 
 
 def rebase(base: Path, uri: str) -> str:
     """Return a graph address of the file: relative paths start from the file's folder."""
-    if "://" in uri or uri.startswith("/"):
+    if stands_alone(uri):
         return uri
     return f"{base}/{uri}"

@@ -1,5 +1,7 @@
 """IR and a snapshot to Arrow; rows to staged writes. Binds `compiler` and `storage`.
 
-In control-flow order: `image` (resident, versioned arrays of a table), `topology` (adjacency of an
-edge type), `search` (vectors, text, fusion), `read` (operators and the executor).
+In control-flow order: `contract` (the accepted schema on disk), `image` (resident, versioned arrays
+of a table), `topology` (adjacency of an edge type), `search` (vectors, text, fusion), `read`
+(operators and the executor), `write` (mutations become commits), `changes` (what differs between
+states, commit by commit, for one row), `maintain` (indexes on request).
 """

@@ -6,43 +6,24 @@ Never part of a write. Answers are the same with no, some or all of them; only c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
+from functools import partial
 
+from omnigraph.api.upkeep import IndexReport, IndexStatus
+from omnigraph.base.runner import Runner
 from omnigraph.compiler.catalog.model import DST, ID, SRC, Catalog, EdgeType, NodeType
 from omnigraph.compiler.types import PropType, Scalar
-from omnigraph.storage.layout import fork_owner
-from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.files.layout import fork_owner
+from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.store import GraphStore
+from omnigraph.storage.tables.failures import LostIndexError
 from omnigraph.storage.tables.index import IndexKind, IndexSpec, list_indexes
 from omnigraph.storage.tables.predicate import IsNull, Not
-from omnigraph.storage.tables.spread import Spread
 
 TRAINING_ROWS = 256
 """Below this many vectors a flat scan is as fast as any index."""
 
 
 _ATTEMPTS = 3
-
-
-class IndexStatus(StrEnum):
-    """What happened to one wanted index."""
-
-    BUILT = "built"
-    REFRESHED = "refreshed"
-    CURRENT = "current"
-    PENDING = "pending"
-
-
-@dataclass(frozen=True, slots=True)
-class IndexReport:
-    """One wanted index; `reason` says why a pending one is not there yet."""
-
-    table_key: str
-    column: str
-    kind: str
-    status: IndexStatus
-    reason: str | None = None
 
 
 def wanted_indexes(catalog: Catalog) -> Iterator[tuple[str, IndexSpec]]:
@@ -54,35 +35,53 @@ def wanted_indexes(catalog: Catalog) -> Iterator[tuple[str, IndexSpec]]:
 
 
 def ensure_indexes(
-    store: GraphStore, catalog: Catalog, branch: str, spread: Spread | None = None
+    store: GraphStore,
+    catalog: Catalog,
+    branch: str,
+    runner: Runner | None = None,
+    *,
+    actor: str | None = None,
 ) -> list[IndexReport]:
     """Build what is missing, and build anew what does not cover all rows; safe to repeat.
 
-    With `spread` other processes build them, a group of fragments each.
+    With `runner` other processes build them, a group of fragments each; `actor` is who asked.
     """
     reports = []
+    store.mend(branch)
     for key, spec in wanted_indexes(catalog):
         snapshot = store.snapshot(branch)
-        known = {index.name: index for index in list_indexes(snapshot.handle(key))}
+        try:
+            known = {index.name: index for index in list_indexes(snapshot.handle(key))}
+        except LostIndexError:
+            if not store.drop_unusable_indexes(key, branch, actor=actor):
+                raise
+            snapshot = store.snapshot(branch)
+            known = {index.name: index for index in list_indexes(snapshot.handle(key))}
         found = known.get(spec.name)
         status, reason = IndexStatus.CURRENT, None
         if found is None or found.unindexed_rows:
             done = IndexStatus.BUILT if found is None else IndexStatus.REFRESHED
-            reason = _build(store, snapshot, key, spec, spread)
+            reason = _build(store, snapshot, key, spec, runner, actor)
             status = done if reason is None else IndexStatus.PENDING
         reports.append(IndexReport(key, spec.column, spec.kind, status, reason))
     return reports
 
 
 def _build(
-    store: GraphStore, snapshot: Snapshot, key: str, spec: IndexSpec, spread: Spread | None
+    store: GraphStore,
+    snapshot: Snapshot,
+    key: str,
+    spec: IndexSpec,
+    runner: Runner | None,
+    actor: str | None,
 ) -> str | None:
     """Build an index; say why not, if so."""
     branch = str(snapshot.branch)
     reason = _not_yet(snapshot, key, spec) or _kept_from(snapshot, branch, key)
     if reason is not None:
         return reason
-    if any(store.build_index(key, spec, branch, spread) for _ in range(_ATTEMPTS)):
+    build = partial(store.build_index, key, spec, branch, runner, actor=actor)
+    if any(build() for _ in range(_ATTEMPTS)):
         return None
     return "the table was compacted or replaced every time; try again"
 

@@ -1,26 +1,32 @@
 """`Graph`: what a Python program holds. Porcelain and wiring over the engine and the pipeline.
 
-`texts` (how schemas and queries are passed), `requests` (what a write brings along), `options`,
-`contract` (the accepted schema on disk), `reader` (plans, images and limits of reads), `history`
-(branches, commits, the past), `opened` (what all parts stand on), `bulk` (jobs over many rows),
-`graph` (queries and mutations).
+In control-flow order: `graph` (a handle: main, and the whole graph), `branch` (a view that writes),
+`view` (one state, for reading), `changes` (diffs, the feed, the life of nodes and edges), `history`
+(branches and commits), `runs` (writes that are published together), `state` (what all handles
+share), `configured` (from settings to options), `options`, `texts` (how schemas and queries are
+passed), `requests` (what a write brings along), `turns` (readers give way to writers),
+`spark_source` (graphs as Spark reads them).
 """
 
+from omnigraph.api.history import GraphCommit
+from omnigraph.api.protocols import Text
+from omnigraph.api.query import Profile
+from omnigraph.graph.branch import GraphBranch
 from omnigraph.graph.graph import Graph, connect, init
-from omnigraph.graph.history import Branches, Commits, GraphAt, GraphCommit
-from omnigraph.graph.opened import ClosedError
+from omnigraph.graph.history import Branches, Commits
 from omnigraph.graph.options import GraphOptions
-from omnigraph.graph.reader import Profile
-from omnigraph.graph.texts import Text
+from omnigraph.graph.state import ClosedError
+from omnigraph.graph.view import GraphView
 
 __all__ = [
     "Branches",
     "ClosedError",
     "Commits",
     "Graph",
-    "GraphAt",
+    "GraphBranch",
     "GraphCommit",
     "GraphOptions",
+    "GraphView",
     "Profile",
     "Text",
     "connect",

@@ -1,50 +1,157 @@
-"""`Graph`: what a Python program holds. Porcelain and wiring; each method a few lines.
+"""`Graph`: what a Python program holds: the view of main, and what needs the whole graph.
 
-Reads are thread-safe: a query takes one snapshot and never looks at the head again.
+Whatever is done with one state of the graph is said once, by `GraphView` and `GraphBranch`; the
+keywords `branch` and `at` choose another state than main as it is. Thread-safe: a read takes one
+snapshot and never looks at the head again; writes queue by branch.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Self, Unpack
 
-from omnigraph.base.ids import ULIDS
-from omnigraph.compiler.catalog.build import load_schema
-from omnigraph.compiler.catalog.migration import SchemaMigrationPlan, plan_schema_migration
-from omnigraph.compiler.compile import CompiledQuery, compile_query
-from omnigraph.compiler.ir.explain import explain_query
-from omnigraph.compiler.ir.ops import MutationIr, ReadIr
-from omnigraph.engine.read.blob_bytes import blob_bytes
-from omnigraph.engine.read.context import Limits
-from omnigraph.engine.read.trace import Trace
-from omnigraph.engine.write.commit import Terms, commit_changes
-from omnigraph.engine.write.embed import fill_vectors, fills
-from omnigraph.engine.write.mutate import run_mutation
-from omnigraph.errors import BadRequestError
-from omnigraph.graph.bulk import BulkJobs
-from omnigraph.graph.contract import accepted_ir, contract_files, table_specs
-from omnigraph.graph.history import GraphAt
-from omnigraph.graph.options import GraphOptions
-from omnigraph.graph.reader import Profile
-from omnigraph.graph.requests import check_words, request_hash
-from omnigraph.graph.texts import Text, read_text
-from omnigraph.pipeline.model import (
-    LoadResult,
+from omnigraph.api.changes import ChangeGroup, Diff, EntityBlame, EntityHistory
+from omnigraph.api.history import GraphSnapshot
+from omnigraph.api.keywords import (
+    DiffKeywords,
+    FeedKeywords,
+    LoadKeywords,
+    MutateKeywords,
+    QueryKeywords,
 )
-from omnigraph.result import MutationResult, QueryResult
-from omnigraph.storage.records import Commit
-from omnigraph.storage.store import init_store, open_store
-from omnigraph.storage.verify import Finding
+from omnigraph.api.merges import ChangeApplied, Strategy
+from omnigraph.api.progress import Progress
+from omnigraph.api.protocols import AnyGraph, BranchView, Reads, Text
+from omnigraph.api.query import Profile, QueryResult
+from omnigraph.api.texts import SchemaPlan
+from omnigraph.api.upkeep import (
+    CompactionStats,
+    DiskUse,
+    Finding,
+    IndexReport,
+    LockHolder,
+    TableRepair,
+)
+from omnigraph.api.words import DEFAULT_BRANCH, ExportFormat, Moment
+from omnigraph.api.writes import EmbedResult, ExportResult, LoadResult, MutationResult
+from omnigraph.base.budget import Limits
+from omnigraph.base.closing import Closing
+from omnigraph.compiler.catalog.build import load_schema
+from omnigraph.compiler.catalog.migration import plan_schema_migration
+from omnigraph.compiler.catalog.model import Catalog
+from omnigraph.engine.contract import (
+    SCHEMA_FILE,
+    accepted_ir,
+    contract_files,
+    schema_step,
+    table_specs,
+)
+from omnigraph.engine.merge.replay import Replay
+from omnigraph.engine.merge.resolve import resolutions
+from omnigraph.errors import BadRequestError
+from omnigraph.graph.branch import GraphBranch, view_at
+from omnigraph.graph.changes import GraphChanges
+from omnigraph.graph.history import Branches, Commits
+from omnigraph.graph.merging import Tags, apply_change
+from omnigraph.graph.options import GraphOptions
+from omnigraph.graph.requests import check_labels, who_writes
+from omnigraph.graph.runs import GraphRun, Runs
+from omnigraph.graph.state import GraphState
+from omnigraph.graph.texts import read_text
+from omnigraph.graph.view import GraphView
+from omnigraph.pipeline.model import load_options
+from omnigraph.storage.locks.holders import Holder
+from omnigraph.storage.manifest.snapshot import Snapshot
+from omnigraph.storage.store import GraphStore, init_store, open_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from omnigraph.pipeline.inputs.sources import Data
 
-class Graph(BulkJobs):
+
+class Graph(Closing):
     """One open graph. Get it from `connect` or `init`; close it, or use it as a context."""
+
+    def __init__(self, state: GraphState, actor: str | None = None) -> None:
+        self._state = state
+        self._actor = actor
+        self._main = GraphView(state, partial(state.snapshot, DEFAULT_BRANCH))
+        self._changes = GraphChanges(state)
+        self.branches = Branches(state, actor)
+        self.commits = Commits(state)
+        self.tags = Tags(state, actor)
+        self.runs = Runs(state, actor)
+
+    @property
+    def store(self) -> GraphStore:
+        """The storage below; for tools, not for everyday use."""
+        return self._state.store
+
+    @property
+    def uri(self) -> str:
+        """Where the graph lives."""
+        return self._state.uri
+
+    @property
+    def schema(self) -> str:
+        """The accepted schema text."""
+        return self.store.read_file(SCHEMA_FILE).decode()
+
+    @property
+    def catalog(self) -> Catalog:
+        """What the accepted schema means."""
+        return self._view(DEFAULT_BRANCH).catalog
+
+    def as_actor(self, actor: str) -> Self:
+        """Return the same open graph; every write and all upkeep through it is done by `actor`.
+
+        Raises:
+            BadRequestError: it is no name, or this handle is somebody else's.
+        """
+        if actor is None:  # one that was never set must not become nobody
+            raise BadRequestError("no actor is given", hint="pass a name, or use the graph itself")
+        check_labels(actor=actor)
+        return type(self)(self._state, who_writes(self._actor, actor))
+
+    def branch(self, name: str) -> GraphBranch:
+        """Return a branch: to be read as it is at every call, and to be written.
+
+        Raises:
+            NotFoundError: there is no such branch.
+        """
+        self._state.snapshot(name)
+        return self._branch(name)
+
+    def at(self, moment: str | int, *, branch: str = DEFAULT_BRANCH) -> GraphView:
+        """Return the graph as it was: at a commit id, or at a version of a branch.
+
+        Raises:
+            NotFoundError: no branch knows that commit, or the branch never had that version.
+        """
+        return view_at(self._state, branch, moment)
+
+    def _branch(self, name: str) -> GraphBranch:
+        return GraphBranch(self._state, name, self._actor)
+
+    def _view(self, branch: str, at: str | int | None = None) -> GraphView:
+        """Return the view that two keywords mean; its state is looked up when it is asked."""
+        if at is None and branch == DEFAULT_BRANCH:
+            return self._main
+        return GraphView(self._state, partial(self._state.snapshot, branch, at))
+
+    # Reads; see GraphView.
+
+    def snapshot(
+        self, branch: str = DEFAULT_BRANCH, *, at: str | int | None = None
+    ) -> GraphSnapshot:
+        """Return every table at its version."""
+        return self._view(branch, at).snapshot()
 
     def query(
         self,
@@ -52,32 +159,12 @@ class Graph(BulkJobs):
         name: str | None = None,
         params: Mapping[str, Any] | None = None,
         *,
-        branch: str = "main",
+        branch: str = DEFAULT_BRANCH,
         at: str | int | None = None,
-        limits: Limits | None = None,
-        cancel: threading.Event | None = None,
+        **how: Unpack[QueryKeywords],
     ) -> QueryResult:
-        """Run a read query.
-
-        Args:
-            source: the query text, or the path of a `.gq` file.
-            name: which query of the text; needed when it has several.
-            params: parameter values by name, without `$`.
-            branch: the branch to read.
-            at: a commit id, or a version of the branch, to read the past.
-            limits: time, row and memory limits of this run.
-            cancel: when another thread sets it, the query stops with QueryCancelledError.
-
-        Raises:
-            CompileError: the text is wrong.
-            BadRequestError: a parameter is wrong, or the query is a mutation.
-            NotFoundError: no such query, branch or commit.
-            BudgetExceededError: a limit was reached.
-        """
-        snapshot = self._snapshot_at(branch, at)
-        catalog = self._catalog(snapshot)
-        compiled = compile_query(catalog, read_text(source), name)
-        return self._reader.run(snapshot, catalog, compiled, params, limits, cancel)
+        """Run a read query; see `GraphView.query`."""
+        return self._view(branch, at).query(source, name, params, **how)
 
     def stream(
         self,
@@ -85,23 +172,14 @@ class Graph(BulkJobs):
         name: str | None = None,
         params: Mapping[str, Any] | None = None,
         *,
-        branch: str = "main",
+        branch: str = DEFAULT_BRANCH,
         at: str | int | None = None,
-        limits: Limits | None = None,
-        cancel: threading.Event | None = None,
         batch_rows: int = 65_536,
+        **how: Unpack[QueryKeywords],
     ) -> Iterator[pa.RecordBatch]:
-        """Run a read query like `query` and return its rows in Arrow batches, in order.
-
-        Which rows there are, and their order, is settled before this returns; their values are
-        fetched batch by batch, so a large result never is in memory as a whole. There is at least
-        one batch: the schema is known even without rows.
-        """
-        snapshot = self._snapshot_at(branch, at)
-        catalog = self._catalog(snapshot)
-        compiled = compile_query(catalog, read_text(source), name)
-        reader = self._reader
-        return reader.stream(snapshot, catalog, compiled, params, limits, cancel, batch_rows)
+        """Run a read query and return its rows in Arrow batches; see `GraphView.stream`."""
+        view = self._view(branch, at)
+        return view.stream(source, name, params, batch_rows=batch_rows, **how)
 
     def profile(
         self,
@@ -109,23 +187,23 @@ class Graph(BulkJobs):
         name: str | None = None,
         params: Mapping[str, Any] | None = None,
         *,
-        branch: str = "main",
+        branch: str = DEFAULT_BRANCH,
         at: str | int | None = None,
-        limits: Limits | None = None,
+        **how: Unpack[QueryKeywords],
     ) -> Profile:
-        """Run a read query like `query` and return what every operator did beside the result.
+        """Run a read query and return what every operator did; see `GraphView.profile`."""
+        return self._view(branch, at).profile(source, name, params, **how)
 
-        The first run of a process also pays for loading what it touches.
-        """
-        clock = self._options.clock
-        trace, started = Trace(clock), clock.monotonic()
-        snapshot = self._snapshot_at(branch, at)
-        catalog = self._catalog(snapshot)
-        compiled = compile_query(catalog, read_text(source), name)
-        compiled_at = clock.monotonic()
-        result = self._reader.run(snapshot, catalog, compiled, params, limits, trace=trace)
-        compile_s, total_s = compiled_at - started, clock.monotonic() - started
-        return Profile(result, tuple(trace.steps), compile_s * 1_000, total_s * 1_000)
+    def explain(
+        self,
+        source: Text,
+        name: str | None = None,
+        *,
+        branch: str = DEFAULT_BRANCH,
+        at: str | int | None = None,
+    ) -> str:
+        """Return the operators a query runs as; see `GraphView.explain`."""
+        return self._view(branch, at).explain(source, name)
 
     def read_blob(
         self,
@@ -133,24 +211,92 @@ class Graph(BulkJobs):
         id: str,
         prop: str,
         *,
-        branch: str = "main",
+        branch: str = DEFAULT_BRANCH,
         at: str | int | None = None,
     ) -> bytes | None:
-        """Return the bytes of one Blob, of which queries only return a description.
+        """Return the bytes of one Blob; see `GraphView.read_blob`."""
+        return self._view(branch, at).read_blob(type_name, id, prop)
 
-        Args:
-            type_name: a node or edge type.
-            id: the id of the node or edge.
-            prop: the Blob property.
-            branch: the branch to read.
-            at: a commit id, or a version of the branch, to read the past.
+    def entity(
+        self,
+        table_key: str,
+        entity_id: str,
+        *,
+        branch: str = DEFAULT_BRANCH,
+        at: str | int | None = None,
+    ) -> dict[str, Any] | None:
+        """Return one node or edge, or None if it is not there; see `GraphView.entity`."""
+        return self._view(branch, at).entity(table_key, entity_id)
 
-        Raises:
-            NotFoundError: no such type, property, node or edge.
-            BadRequestError: the property is not a Blob.
-        """
-        snapshot = self._snapshot_at(branch, at)
-        return blob_bytes(snapshot, self._catalog(snapshot), type_name, id, prop)
+    def entity_at(self, table_key: str, entity_id: str, moment: str | int) -> dict[str, Any] | None:
+        """Return one node or edge as it was at a commit id, or at a version of main."""
+        return self.at(moment).entity(table_key, entity_id)
+
+    def export(
+        self,
+        target: str | Path | IO[bytes],
+        *,
+        format: ExportFormat = "jsonl",
+        types: Sequence[str] = (),
+        tables: Sequence[str] = (),
+        branch: str = DEFAULT_BRANCH,
+        at: str | int | None = None,
+        limits: Limits | None = None,
+    ) -> ExportResult:
+        """Write the graph out; see `GraphView.export`."""
+        view = self._view(branch, at)
+        return view.export(target, format=format, types=types, tables=tables, limits=limits)
+
+    def iter_export(
+        self,
+        *,
+        types: Sequence[str] = (),
+        tables: Sequence[str] = (),
+        branch: str = DEFAULT_BRANCH,
+        at: str | int | None = None,
+        limits: Limits | None = None,
+    ) -> Iterator[bytes]:
+        """Yield what `export` writes as JSON lines, in pieces of many lines."""
+        return self._view(branch, at).iter_export(types=types, tables=tables, limits=limits)
+
+    def spark(
+        self, session: SparkSession, *, branch: str = DEFAULT_BRANCH, at: str | int | None = None
+    ) -> dict[str, DataFrame]:
+        """Return one Spark DataFrame per type, all at one snapshot; see `GraphView.spark`."""
+        return self._view(branch, at).spark(session)
+
+    # What changed; see GraphChanges.
+
+    def diff(self, a: Moment, b: Moment | None = None, **how: Unpack[DiffKeywords]) -> Diff:
+        """Return what must change in state `a` to make it state `b`; see `GraphChanges.diff`."""
+        return self._changes.diff(a, b, **how)
+
+    def changes(
+        self, branch: str = DEFAULT_BRANCH, **how: Unpack[FeedKeywords]
+    ) -> Iterator[ChangeGroup]:
+        """Yield what every commit did to a branch, oldest first; see `GraphChanges.changes`."""
+        return self._changes.changes(branch, **how)
+
+    def cursor(self, branch: str = DEFAULT_BRANCH, *, at: str | None = None) -> str:
+        """Return where the feed of a branch goes on; see `GraphChanges.cursor`."""
+        return self._changes.cursor(branch, at=at)
+
+    def entity_history(
+        self,
+        table_key: str,
+        entity_id: str,
+        *,
+        branch: str = DEFAULT_BRANCH,
+        limit: int | None = None,
+    ) -> EntityHistory:
+        """Return the commits that changed one node or edge; see `GraphChanges.entity_history`."""
+        return self._changes.entity_history(table_key, entity_id, branch=branch, limit=limit)
+
+    def blame(self, table_key: str, entity_id: str, *, branch: str = DEFAULT_BRANCH) -> EntityBlame:
+        """Return which commit gave each property its value; see `GraphChanges.blame`."""
+        return self._changes.blame(table_key, entity_id, branch=branch)
+
+    # Writes; see GraphBranch.
 
     def mutate(
         self,
@@ -158,73 +304,22 @@ class Graph(BulkJobs):
         name: str | None = None,
         params: Mapping[str, Any] | None = None,
         *,
-        branch: str = "main",
-        actor: str | None = None,
-        if_head: str | None = None,
-        idempotency_key: str | None = None,
+        branch: str = DEFAULT_BRANCH,
+        **how: Unpack[MutateKeywords],
     ) -> MutationResult:
-        """Run a mutation: all of its statements as one commit, or none.
+        """Run a mutation: one commit, or nothing; see `GraphBranch.mutate`."""
+        return self._branch(branch).mutate(source, name, params, **how)
 
-        Args:
-            source: the query text, or the path of a `.gq` file.
-            name: which query of the text; needed when it has several.
-            params: parameter values by name, without `$`.
-            branch: the branch to write.
-            actor: who does it; kept on the commit.
-            if_head: commit id the branch must still be at.
-            idempotency_key: repeating a request under its key returns the first result.
-
-        Raises:
-            CompileError: the text is wrong.
-            ConstraintError: the data breaks rules of the schema; nothing was written.
-            ConflictError: someone else changed what this write relied on.
-        """
-        text = read_text(source)
-        check_words(branch=branch, actor=actor, if_head=if_head, idempotency_key=idempotency_key)
-        session = self.store.begin(branch, actor)
-        catalog = self._catalog(session.base)
-        compiled = compile_query(catalog, text, name)
-        ir = _mutation_ir(compiled)
-        bound = compiled.bind(params, now_ms=self._options.clock.now_us() // 1_000)
-        terms = Terms(if_head)
-        if idempotency_key is not None:
-            request = request_hash(text, compiled.name, bound.params, params, actor)
-            terms = Terms(if_head, idempotency_key, request)
-            if (done := session.done_before(idempotency_key, request)) is not None:
-                return _replayed(done)
-        if if_head is not None:  # who saw another state is told so before any broken rule
-            session.require_head(if_head)
-        mutated = run_mutation(ir, session.base, catalog, bound.params, self._new_id)
-        if mutated.changes.is_empty and idempotency_key is None and if_head is None:
-            return MutationResult(mutated.affected_nodes, mutated.affected_edges, None)
-        filled = fills(mutated.changes, catalog, self._options.embedder)
-        changes = fill_vectors(mutated.changes, catalog, self._options.embedder)
-        nodes, edges = mutated.affected_nodes, mutated.affected_edges
-        commit, outcome = commit_changes(
-            session, changes, catalog, terms, [nodes, edges], filled=filled
-        )
-        if outcome == "committed":
-            self._reader.take_over(session.base, self.store.snapshot(branch), changes)
-        if outcome == "unchanged":
-            return MutationResult(nodes, edges, None)
-        if outcome == "replayed":
-            return _replayed(commit)
-        return MutationResult(nodes, edges, commit.id)
-
-    def spark(
-        self, session: SparkSession, *, branch: str = "main", at: str | int | None = None
-    ) -> dict[str, DataFrame]:
-        """Return one Spark DataFrame per type, all at one snapshot.
-
-        Args:
-            session: a SparkSession whose Python has this package.
-            branch: the branch to read.
-            at: a commit id, or a version of the branch, to read the past.
-        """
-        from omnigraph.graph.spark_source import frames  # needs PySpark
-
-        then = GraphAt(self, self._snapshot_at(branch, at))
-        return frames(session, then, self._options.storage.s3)
+    def load(
+        self,
+        data: Data,
+        mode: str = "overwrite",
+        *,
+        branch: str = DEFAULT_BRANCH,
+        **how: Unpack[LoadKeywords],
+    ) -> LoadResult:
+        """Load files or tables into a branch as one commit; see `GraphBranch.load`."""
+        return self._branch(branch).load(data, mode, **how)
 
     def write_spark(
         self,
@@ -232,63 +327,193 @@ class Graph(BulkJobs):
         *,
         type: str,
         mode: str = "append",
-        branch: str = "main",
+        branch: str = DEFAULT_BRANCH,
         actor: str | None = None,
+        idempotency_key: str | None = None,
     ) -> LoadResult:
-        """Commit a Spark DataFrame with rows of one type as one commit; see `load`."""
-        return self.load({type: frame}, mode, branch=branch, actor=actor, spark=frame.sparkSession)
+        """Commit a Spark DataFrame with rows of one type; see `GraphBranch.write_spark`."""
+        return self._branch(branch).write_spark(
+            frame, type=type, mode=mode, actor=actor, idempotency_key=idempotency_key
+        )
 
-    def _new_id(self) -> str:
-        return ULIDS.next(self._options.clock.now_us())
+    def embed(
+        self,
+        types: Sequence[str] = (),
+        mode: str = "fill_missing",
+        *,
+        branch: str = DEFAULT_BRANCH,
+        actor: str | None = None,
+        message: str | None = None,
+        progress: Progress | None = None,
+        limits: Limits | None = None,
+    ) -> EmbedResult:
+        """Fill the `@embed` columns of a branch as one commit; see `GraphBranch.embed`."""
+        target = self._branch(branch)
+        return target.embed(
+            types, mode, actor=actor, message=message, progress=progress, limits=limits
+        )
+
+    def optimize(
+        self, branch: str = DEFAULT_BRANCH, *, spark: object = None
+    ) -> list[CompactionStats]:
+        """Compact every table of a branch; see `GraphBranch.optimize`."""
+        return self._branch(branch).optimize(spark=spark)
+
+    def ensure_indices(
+        self, branch: str = DEFAULT_BRANCH, *, spark: object = None
+    ) -> list[IndexReport]:
+        """Build and refresh the indexes of a branch; see `GraphBranch.ensure_indices`."""
+        return self._branch(branch).ensure_indices(spark=spark)
+
+    def run(
+        self,
+        target: str = DEFAULT_BRANCH,
+        *,
+        operation_hash: str | None = None,
+        actor: str | None = None,
+    ) -> GraphRun:
+        """Begin a run: several writes that reach a branch together, or not at all.
+
+        Use it as a context: it is published at the end of the block, and aborted if the block
+        raises. Until then nobody else sees what it wrote.
+
+        Args:
+            target: the branch it begins from and is published to.
+            operation_hash: what the caller calls this request; kept to know it again.
+            actor: who does it, publishing included.
+
+        Raises:
+            NotFoundError: there is no such branch.
+        """
+        return self.runs.begin(target, operation_hash=operation_hash, actor=actor)
+
+    # Single commits, undone or repeated.
+
+    def revert(
+        self,
+        commit: str,
+        *,
+        branch: str = DEFAULT_BRANCH,
+        parent: int | None = None,
+        strategy: Strategy = "fail",
+        resolve: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+        preview: bool = False,
+    ) -> ChangeApplied:
+        """Undo what a commit changed, as a new commit on a branch.
+
+        Args:
+            commit: a commit id or a tag.
+            branch: where it is undone.
+            parent: of a merge, against which parent its change is measured, from 1.
+            strategy: what becomes of rows that were changed since; see `Branches.merge`.
+            resolve: the same, row by row.
+            actor: who does it.
+            message: why.
+            preview: compute everything and write nothing.
+
+        Raises:
+            MergeConflictError: rows it is about were changed since; nothing was written.
+            NotFoundError: there is no such commit.
+        """
+        by, said = who_writes(self._actor, actor), resolutions(strategy, resolve)
+        wanted = Replay("revert", commit, branch, parent, said, by, message, preview)
+        return apply_change(self._state, wanted)
+
+    def cherry_pick(
+        self,
+        commit: str,
+        *,
+        branch: str = DEFAULT_BRANCH,
+        parent: int | None = None,
+        strategy: Strategy = "fail",
+        resolve: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+        preview: bool = False,
+    ) -> ChangeApplied:
+        """Repeat on a branch what a commit changed elsewhere; see `revert` for the arguments."""
+        by, said = who_writes(self._actor, actor), resolutions(strategy, resolve)
+        wanted = Replay("cherry_pick", commit, branch, parent, said, by, message, preview)
+        return apply_change(self._state, wanted)
+
+    # The whole graph.
+
+    def ingest(
+        self,
+        data: Data,
+        *,
+        branch: str,
+        source: str = DEFAULT_BRANCH,
+        mode: str = "merge",
+        **how: Unpack[LoadKeywords],
+    ) -> LoadResult:
+        """Load into a branch, creating it from `source` first if it does not exist.
+
+        See `GraphBranch.load` for the arguments. A load that fails leaves no branch it created
+        behind.
+        """
+        labels = {name: how.get(name) for name in ("actor", "message", "idempotency_key")}
+        check_labels(branch=branch, **labels)
+        words = (how.get("engine"), how.get("on_error", "fail"))
+        load_options(mode, *words, self._state.options.pipeline, how.get("max_errors"))
+        created: Snapshot | None = None
+        if branch not in self.branches.list():
+            created = self.store.branches.create(branch, source)
+        try:
+            result = self.load(data, mode, branch=branch, **how)
+        except BaseException:
+            # Somebody else may have found the new branch and written to it.
+            if created is not None and _is_at(self._state.snapshot(branch), created):
+                self.branches.delete(branch)
+            raise
+        return replace(result, base_branch=source, branch_created=created is not None)
+
+    def plan_schema(self, schema: Text, *, allow_data_loss: bool = False) -> SchemaPlan:
+        """Return the steps from the accepted schema to a new one; nothing is changed."""
+        accepted = accepted_ir(self.store)
+        desired = load_schema(read_text(schema), accepted).ir
+        plan = plan_schema_migration(accepted, desired, allow_data_loss)
+        return SchemaPlan(self.uri, plan.supported, tuple(map(schema_step, plan.steps)))
 
     def verify(self) -> list[Finding]:
         """Check the graph against its own rules; it is sound if every finding is harmless."""
         return self.store.verify()
 
-    def plan_schema(self, schema: Text, *, allow_data_loss: bool = False) -> SchemaMigrationPlan:
-        """Return the steps from the accepted schema to a new one; nothing is changed."""
-        accepted = accepted_ir(self.store)
-        desired = load_schema(read_text(schema), accepted).ir
-        return plan_schema_migration(accepted, desired, allow_data_loss)
-
-    def explain(
-        self,
-        source: Text,
-        name: str | None = None,
-        *,
-        branch: str = "main",
-        at: str | int | None = None,
-    ) -> str:
-        """Return the operators a query runs as on the state of a branch, now or in the past.
-
-        Behind each stands how it gets at its rows, and how many are expected.
-        """
-        snapshot = self._snapshot_at(branch, at)
-        catalog = self._catalog(snapshot)
-        ir = compile_query(catalog, read_text(source), name).ir
-        if isinstance(ir, ReadIr):
-            return self._reader.explain(snapshot, catalog, ir)
-        return explain_query(ir)
-
-    def at(self, moment: str | int, *, branch: str = "main") -> GraphAt:
-        """Return the graph as it was: at a commit id, or at a version of a branch.
-
-        Raises:
-            NotFoundError: no branch knows that commit, or the branch never had that version.
-        """
-        if moment is None:  # a moment that was never set must not become now
-            raise BadRequestError("no moment is given", hint="pass a commit id or a version")
-        return GraphAt(self, self._snapshot_at(branch, moment))
-
-    def entity_at(self, table_key: str, entity_id: str, moment: str | int) -> dict[str, Any] | None:
-        """Return one node or edge as it was, or None if it was not there.
+    def repair(
+        self, branch: str | None = None, *, confirm: bool = False, force: bool = False
+    ) -> list[TableRepair]:
+        """Show what other tools did to the files of this graph, and settle it if told to.
 
         Args:
-            table_key: `node:<Type>` or `edge:<Type>`.
-            entity_id: the id of the node or edge; a node with a `@key` has the key as its id.
-            moment: a commit id, or a version of main.
+            branch: which one; all if none is given.
+            confirm: act; otherwise nothing is changed. Compactions and indexes of other tools are
+                taken over, indexes that cannot be read are taken out.
+            force: take changed rows as they are, too: no rule of the schema was checked for them.
+                Rows whose key is not UTF-8 are deleted.
+
+        Raises:
+            ConflictError: a write is unfinished.
         """
-        return self.at(moment).entity(table_key, entity_id)
+        return self.store.repair(branch, confirm=confirm, force=force, actor=self._actor)
+
+    def locks(self) -> list[LockHolder]:
+        """Return every lock that is held now, here or elsewhere."""
+        return [_lock_holder(one) for one in self.store.locks()]
+
+    def break_lock(self, name: str) -> LockHolder | None:
+        """Take a lock away from a writer that is gone; return who held it, if anybody did."""
+        holder = self.store.break_lock(name)
+        return None if holder is None else _lock_holder(holder)
+
+    def disk_usage(self) -> list[DiskUse]:
+        """Return the bytes that every branch of every dataset takes."""
+        return self.store.disk_usage()
+
+    def close(self) -> None:
+        """Let go of everything, for all handles of this graph; closing twice is fine."""
+        self._state.close()
 
 
 def connect(
@@ -301,7 +526,7 @@ def connect(
         FormatError: a newer version of this package wrote it.
     """
     chosen = options or GraphOptions()
-    return Graph(open_store(uri, read_only, chosen.storage, chosen.clock), chosen)
+    return Graph(GraphState(open_store(uri, read_only, chosen.storage, chosen.clock), chosen))
 
 
 def init(uri: str | PathLike[str], schema: Text, *, options: GraphOptions | None = None) -> Graph:
@@ -320,18 +545,23 @@ def init(uri: str | PathLike[str], schema: Text, *, options: GraphOptions | None
     source = read_text(schema)
     loaded = load_schema(source)
     tables, files = table_specs(loaded.catalog), contract_files(source.text, loaded)
-    return Graph(init_store(uri, tables, files, chosen.storage, chosen.clock), chosen)
+    store = init_store(uri, tables, files, chosen.storage, chosen.clock)
+    return Graph(GraphState(store, chosen))
 
 
-def _replayed(commit: Commit) -> MutationResult:
-    """Return what a request did when it was made first."""
-    nodes, edges = cast("list[int]", commit.result)
-    return MutationResult(nodes, edges, commit.id, replayed=True)
+def _is_at(snapshot: Snapshot, other: Snapshot) -> bool:
+    """Whether nobody has written anything in between."""
+    return snapshot.logical_commit_id == other.logical_commit_id
 
 
-def _mutation_ir(compiled: CompiledQuery) -> MutationIr:
-    if not isinstance(compiled.ir, MutationIr):
-        raise BadRequestError(
-            f"query '{compiled.name}' is a read", hint="run it as a read, not as a mutation"
-        )
-    return compiled.ir
+def _lock_holder(holder: Holder) -> LockHolder:
+    return LockHolder(holder.name, holder.operation, holder.pid, holder.host, holder.since_us)
+
+
+if TYPE_CHECKING:
+
+    def _fulfilled(
+        graph: Graph, branch: GraphBranch, view: GraphView
+    ) -> tuple[AnyGraph, BranchView, Reads]:
+        """Let the type checker compare what graphs can do with what surfaces may ask."""
+        return graph, branch, view

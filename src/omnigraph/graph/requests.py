@@ -1,26 +1,20 @@
-"""What a caller attaches to a write: words that must be words, and when two requests are one."""
+"""What a caller attaches to a write: words that must be words, and who it is."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
-from typing import Any
-
-import orjson
-
-from omnigraph.compiler.query.typed import NOW_PARAM
-from omnigraph.compiler.source import Source
 from omnigraph.errors import BadRequestError
 
 _NAMES = {
     "branch": "branch",
     "actor": "actor",
+    "message": "message",
     "if_head": "expected commit",
     "idempotency_key": "idempotency key",
+    "operation_hash": "hash of the operation",
 }
 
 
-def check_words(**given: object) -> None:
+def check_labels(**given: object) -> None:
     """Return only if everything that is given can be kept with a commit.
 
     An empty word is refused: it is what an unset variable gives, and would make all requests one.
@@ -42,19 +36,28 @@ def check_words(**given: object) -> None:
             raise BadRequestError(f"the {name} is not Unicode text") from None
 
 
-def request_hash(
-    text: Source,
-    name: str,
-    bound: Mapping[str, Any],
-    given: Mapping[str, Any] | None,
-    actor: str | None,
-) -> str:
-    """Return a fingerprint of a request: the same key must not stand for another one.
+def check_limit(limit: object) -> None:
+    """Return only if a list can have so many entries at most.
 
-    Of bound values, so that every way to write one counts as the same; the moment of the request
-    belongs to it only if the caller chose it. The commit a caller expects does not belong to it:
-    who asks again has seen a later one.
+    Raises:
+        BadRequestError: it is no number from 1 on.
     """
-    values = {param: value for param, value in bound.items() if param != NOW_PARAM}
-    request = [text.text, name, values, (given or {}).get(NOW_PARAM), actor]
-    return hashlib.sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    if limit is None:
+        return
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise BadRequestError(
+            f"a limit is a number from 1 on, not {limit!r}", hint="or leave it out"
+        )
+
+
+def who_writes(handle: str | None, given: str | None) -> str | None:
+    """Return who does something through a handle.
+
+    Raises:
+        BadRequestError: the handle is somebody's, and somebody else is named.
+    """
+    if handle is not None and given not in (None, handle):
+        raise BadRequestError(
+            f"this handle is {handle}'s, not {given}'s", hint="take one with graph.as_actor"
+        )
+    return given if handle is None else handle

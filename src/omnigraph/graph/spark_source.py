@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from omnigraph.compiler.catalog.model import EdgeType, NodeType
+from omnigraph.base.uri import is_on_s3
+from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.config.environment import Environment, process_environment, s3_options
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.graph import connect
-from omnigraph.graph.history import GraphAt
 from omnigraph.graph.options import GraphOptions
-from omnigraph.pipeline.fragments import TablePiece, table_pieces
-from omnigraph.pipeline.spark_types import spark_rows, spark_schema
+from omnigraph.pipeline.run.spark_types import spark_rows, spark_schema
+from omnigraph.pipeline.stages.fragments import TablePiece, table_pieces
+from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.options import S3Options, StorageOptions
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Wanted:
         branch, columns = options.get("branch", "main"), _columns(options.get("columns"))
         return cls(uri, type_name, branch, _moment(options), columns, s3)
 
-    def find(self) -> Rows:
+    def find(self) -> TypeFrame:
         """Open the graph and return where the rows are.
 
         Raises:
@@ -79,21 +80,17 @@ class Wanted:
             BadRequestError: a node and an edge type have this name.
         """
         with connect(self.uri, read_only=True, options=self._graph_options()) as graph:
-            then = (
-                GraphAt(graph, graph.snapshot(self.branch))
-                if self.at is None
-                else graph.at(self.at, branch=self.branch)
-            )
-            kind = then.catalog.type_named(self.type_name)
-            stored = spark_schema(then.snapshot.open(kind.table_key).schema)
-            pieces = tuple(table_pieces(then.snapshot, kind.table_key, _PIECES))
+            snapshot = graph._state.snapshot(self.branch, self.at)
+            kind = graph._state.catalog(snapshot).type_named(self.type_name)
+            stored = spark_schema(snapshot.open(kind.table_key).schema)
+            pieces = tuple(table_pieces(snapshot, kind.table_key, _PIECES))
         every: StructType = from_arrow_schema(stored)
-        found = Rows(kind.name, every, pieces)
-        return Rows(kind.name, found.chosen(self.columns), pieces) if self.columns else found
+        found = TypeFrame(kind.name, every, pieces)
+        return TypeFrame(kind.name, found.chosen(self.columns), pieces) if self.columns else found
 
     def _graph_options(self) -> GraphOptions:
         s3 = S3Options()
-        if self.uri.startswith("s3://"):
+        if is_on_s3(self.uri):
             s3 = s3_options(Environment(self.s3, process_environment().process))
         return GraphOptions(storage=StorageOptions(s3=s3), embedder=None)
 
@@ -119,7 +116,7 @@ def _moment(options: Mapping[str, str]) -> str | int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class TypeFrame:
     """The rows of one type at one commit: their columns, and where they are."""
 
     type_name: str
@@ -192,19 +189,19 @@ def refuse_write(schema: StructType, *, overwrite: bool) -> NoReturn:
     )
 
 
-def frames(session: SparkSession, then: GraphAt, s3: S3Options) -> dict[str, DataFrame]:
+def frames(
+    session: SparkSession, uri: str, snapshot: Snapshot, catalog: Catalog, s3: S3Options
+) -> dict[str, DataFrame]:
     """Return one DataFrame per type, all at one snapshot; `s3` says how to reach the graph.
 
     Types are named as in the schema; a node and an edge type that share a name, by their tables.
     """
-    snapshot, catalog = then.snapshot, then.catalog
     options = {"branch": str(snapshot.branch), "commit": str(snapshot.commit_id)}
     options |= _as_variables(s3)
     kinds: list[NodeType | EdgeType] = [*catalog.nodes.values(), *catalog.edges.values()]
     names = map(catalog.short_name, kinds)
     return {
-        name: session.read.format(FORMAT).options(type=name, **options).load(then.uri)
-        for name in names
+        name: session.read.format(FORMAT).options(type=name, **options).load(uri) for name in names
     }
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from omnigraph.api.protocols import NamedText, Text
 from omnigraph.compiler.source import Source
 from omnigraph.compiler.syntax import decode
 from omnigraph.errors import BadRequestError, NotFoundError
-
-Text = str | Path | Source
-"""A text as such, the path of its file, or a text with a name for messages."""
 
 
 def read_text(given: Text) -> Source:
@@ -18,6 +16,8 @@ def read_text(given: Text) -> Source:
         return given
     if isinstance(given, str) and ("{" in given or not given.rstrip().endswith((".gq", ".pg"))):
         return Source(given)
+    if not isinstance(given, str | Path) and isinstance(given, NamedText):
+        return Source(given.text, given.name)
     if not isinstance(given, str | Path):
         raise BadRequestError(f"expected a text or the path of a file, got {type(given).__name__}")
     path = Path(given)

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from enum import StrEnum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import cast
 
-from omnigraph.engine.write.violations import MAX_REPORTED, Violation
+from omnigraph.api.words import ENGINES, ON_ERROR, Engine, Mode, OnError
+from omnigraph.base.arguments import text_argument
+from omnigraph.engine.write.violations import MAX_REPORTED
 from omnigraph.errors import BadRequestError, StorageError
-
-Engine = Literal["auto", "spark", "inline"]
-OnError = Literal["fail", "skip"]
-ExportFormat = Literal["jsonl", "parquet"]
-EXPORT_FORMATS: tuple[ExportFormat, ...] = ("jsonl", "parquet")
-ENGINES: tuple[Engine, ...] = ("auto", "spark", "inline")
-ON_ERROR: tuple[OnError, ...] = ("fail", "skip")
-
-
-class Mode(StrEnum):
-    """What happens to the rows that a touched table has."""
-
-    OVERWRITE = "overwrite"
-    APPEND = "append"
-    MERGE = "merge"
 
 
 class InputError(BadRequestError):
@@ -131,89 +117,16 @@ def load_options(
     )
 
 
-def require_names(**given: Sequence[str]) -> None:
-    """Refuse one name where a list of them belongs: it would be read letter by letter.
+def require_names(**given: object) -> None:
+    """Refuse what is no list of names; a single one would be read letter by letter.
 
     Raises:
-        BadRequestError: it is one.
+        BadRequestError: it is none.
     """
     for argument, names in given.items():
         if isinstance(names, str):
             raise BadRequestError(f"{argument} is a list of names", hint=f"[{names!r}]")
-
-
-@dataclass(frozen=True, slots=True)
-class TableLoaded:
-    """How many rows of one table a load wrote."""
-
-    table_key: str
-    rows_loaded: int
-
-
-@dataclass(frozen=True, slots=True)
-class LoadResult:
-    """What a load did. Without any effect there is no commit and `commit_id` is None."""
-
-    branch: str
-    mode: Mode
-    tables: tuple[TableLoaded, ...]
-    commit_id: str | None
-    engine: str
-    engine_reason: str
-    files: int
-    skipped: int
-    skipped_rows: tuple[Violation, ...]
-    """Why rows were left out, the first of them; empty unless that was asked for."""
-    embedded: int
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    base_branch: str | None = None
-    branch_created: bool = False
-
-    @property
-    def nodes_loaded(self) -> dict[str, int]:
-        """Rows per node type."""
-        return self._rows("node:")
-
-    @property
-    def edges_loaded(self) -> dict[str, int]:
-        """Rows per edge type."""
-        return self._rows("edge:")
-
-    def _rows(self, kind: str) -> dict[str, int]:
-        return {
-            table.table_key.removeprefix(kind): table.rows_loaded
-            for table in self.tables
-            if table.table_key.startswith(kind)
-        }
-
-    def summary(self) -> dict[str, Any]:
-        """Return the facts of the run, ready for JSON."""
-        return {
-            "branch": self.branch,
-            "mode": str(self.mode),
-            "engine": self.engine,
-            "engine_reason": self.engine_reason,
-            "files": self.files,
-            "tables": [asdict(table) for table in self.tables],
-            "skipped": self.skipped,
-            "embedded": self.embedded,
-            "seconds": {stage: round(value, 3) for stage, value in self.seconds.items()},
-            "commit": self.commit_id,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class TableWritten:
-    """How many rows of one table an export wrote."""
-
-    table_key: str
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class ExportResult:
-    """What an export wrote: the rows of some tables at one commit."""
-
-    branch: str
-    commit_id: str
-    tables: tuple[TableWritten, ...]
+        if isinstance(names, bytes) or not isinstance(names, Iterable):
+            raise BadRequestError(f"{argument} is a list of names, not {type(names).__name__}")
+        for name in names:
+            text_argument(name, f"a name in {argument}")

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import pyarrow as pa
 
 from omnigraph.base.failpoints import failpoint, register
-from omnigraph.base.ids import TableKey
 from omnigraph.errors import AlreadyExistsError, BadRequestError, OmniGraphError, StorageError
-from omnigraph.storage import layout
+from omnigraph.storage.files import layout
+from omnigraph.storage.files.records import Changes, Commit, TableSpec, TableVersion, digest
+from omnigraph.storage.files.sidecar import OutcomePendingError
+from omnigraph.storage.identity import GRAPH_UUID_KEY
 from omnigraph.storage.kernel import Kernel
-from omnigraph.storage.locks import REFS_LOCK
-from omnigraph.storage.manifest import (
+from omnigraph.storage.locks.by_name import REFS_LOCK
+from omnigraph.storage.manifest.contracts import keep_contents
+from omnigraph.storage.manifest.publish import sync_versions
+from omnigraph.storage.manifest.rows import (
     GRAPH_ROOT_KEY,
-    GRAPH_UUID_KEY,
     SCHEMA,
     STAMP,
     STAMP_KEY,
@@ -32,25 +35,15 @@ from omnigraph.storage.manifest import (
     read_head,
     rows_of,
 )
-from omnigraph.storage.publish import digest, sync_versions
-from omnigraph.storage.records import Changes, Commit, TableVersion
-from omnigraph.storage.sidecar import OutcomePendingError
 from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError
 from omnigraph.storage.tables.handle import Handle
-from omnigraph.storage.tables.whole import harden
+from omnigraph.storage.tables.versions import note_kept_from
+from omnigraph.storage.tables.whole import sync_whole_files
 
 AFTER_FILES = register("init.after_files", "contract files are written; no table exists")
 AFTER_TABLES = register("init.after_tables", "tables exist; the manifest does not")
 BEFORE_SYNC = register("init.before_sync", "the manifest is written, but not durable")
 AFTER_MANIFEST = register("init.after_manifest", "the graph exists; projections do not")
-
-
-@dataclass(frozen=True, slots=True)
-class TableSpec:
-    """A table to create: its key and columns."""
-
-    key: TableKey
-    schema: pa.Schema
 
 
 def create_graph(kernel: Kernel, tables: Sequence[TableSpec], files: Mapping[str, bytes]) -> None:
@@ -100,8 +93,12 @@ def _write_graph(kernel: Kernel, tables: Sequence[TableSpec], files: Mapping[str
     kernel.objects.put(layout.INIT_INTENT, b"")
     kernel.objects.delete_prefix(layout.MANIFEST)
     kernel.objects.put(layout.DEPENDENTS_NOTED, b"")  # there is no branch yet
+    graph = str(uuid.uuid4())
+    note_kept_from(kernel.objects, layout.MANIFEST, None, 0, graph)
+    keep_contents(kernel, files.values())
     for name, content in sorted(files.items()):
-        kernel.objects.put(name, content)
+        if name in layout.CONTRACT_FILES:
+            kernel.objects.put(name, content)
     failpoint(AFTER_FILES)
     handles: list[Handle] = []
     registered: list[TableVersion] = []
@@ -116,29 +113,33 @@ def _write_graph(kernel: Kernel, tables: Sequence[TableSpec], files: Mapping[str
     changes = Changes(
         registered=tuple(registered), files={name: digest(files[name]) for name in sorted(files)}
     )
-    manifest = kernel.tables.create(layout.MANIFEST, _first_rows(kernel, changes))
+    manifest = kernel.tables.create(layout.MANIFEST, _first_rows(kernel, graph, changes))
     failpoint(BEFORE_SYNC)
     written = kernel.objects.list(f"{layout.MANIFEST}/{layout.DATA_DIR}")
-    harden(kernel.objects, (info.name for info in written))
+    sync_whole_files(kernel.objects, (info.name for info in written))
     sync_versions(kernel, [manifest])
     failpoint(AFTER_MANIFEST)
     kernel.objects.delete(layout.INIT_INTENT)
 
 
-def _first_rows(kernel: Kernel, changes: Changes) -> pa.Table:
+def _first_rows(kernel: Kernel, graph: str, changes: Changes) -> pa.Table:
     """Return the genesis commit's rows, carrying the stamp and the graph's identity."""
     commit_id = kernel.new_commit_id()
-    now = kernel.clock.now_us()
-    commit = Commit(
-        commit_id, 0, layout.MAIN, 1, None, None, now, None, "logical", commit_id,
-        tuple(table.key for table in changes.registered),
-    )  # fmt: skip
+    commit = Commit.first(
+        id=commit_id,
+        branch=layout.MAIN,
+        manifest_version=1,
+        created_at_us=kernel.clock.now_us(),
+        tables=tuple(table.key for table in changes.registered),
+    )
     nothing = State(layout.MAIN, commit_id, 0, commit_id, {}, {}, {}, 0)
     head = next_state(nothing, commit, changes)
-    rows = pa.concat_tables([history_rows(nothing, commit, changes), rows_of([head_row(head)])])
+    history = history_rows(nothing, commit, changes)
+    head = replace(head, rows=len(history) + 1)
+    rows = pa.concat_tables([history, rows_of([head_row(head)])])
     identity = {
         STAMP_KEY: str(STAMP),
-        GRAPH_UUID_KEY: str(uuid.uuid4()),
+        GRAPH_UUID_KEY: graph,
         GRAPH_ROOT_KEY: str(kernel.root),
     }
     return rows.cast(SCHEMA.with_metadata(identity))
@@ -146,6 +147,6 @@ def _first_rows(kernel: Kernel, changes: Changes) -> pa.Table:
 
 def _take_away(kernel: Kernel, files: Mapping[str, bytes], locations: set[str]) -> None:
     """Undo an unfinished init: first what makes it a graph, last the note that it is unfinished."""
-    for name in (layout.MANIFEST, *sorted(locations)):
+    for name in (layout.MANIFEST, *sorted(locations), layout.CONTRACTS_DIR):
         kernel.objects.delete_prefix(name)
     kernel.objects.delete(*sorted(files), layout.INIT_INTENT)

@@ -54,7 +54,12 @@ class Retention:
     orphan_age_s: float = 7 * DAY_S
     """Staged files that no version names are collected after this long."""
     idempotency_s: float = 7 * DAY_S
-    """An idempotency key is remembered for this long."""
+    """An idempotency key is remembered until its branch has moved on by this long.
+
+    By the times of the branch's commits, never by the clock of who asks.
+    """
+    idempotency_commits: int = 1024
+    """The keys of this many newest commits are remembered, whatever clocks said of them."""
     keep_versions: int | None = None
     """Set this or `keep_s` to let upkeep remove old table versions by itself."""
     keep_s: float | None = None

@@ -6,71 +6,105 @@ process that has an open store; start children with spawn or forkserver.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from os import PathLike
 from os.path import isfile
-from types import TracebackType
-from typing import Self
+from typing import TypeVar
 
+from omnigraph.api.runs import Run, RunStatus
+from omnigraph.api.upkeep import CleanupStats, CompactionStats, DiskUse, Finding, TableRepair
+from omnigraph.base.arguments import text_argument
+from omnigraph.base.budget import current
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
-from omnigraph.base.ids import BranchName
+from omnigraph.base.closing import Closing
+from omnigraph.base.ids import BranchName, CommitId
+from omnigraph.base.runner import Runner
 from omnigraph.base.uri import GraphUri, parse_uri
-from omnigraph.errors import BadRequestError, DeniedError, NotFoundError, StorageError
-from omnigraph.storage import layout
-from omnigraph.storage.branches import (
+from omnigraph.errors import BadRequestError, DeniedError, NotFoundError
+from omnigraph.storage.branches.dependents import UNREADABLE
+from omnigraph.storage.branches.lifecycle import (
     BranchInfo,
     create_branch,
     create_branch_at,
+    finish_branches,
     list_infos,
     live_branches,
     remove_branch,
-    settle_branches,
 )
-from omnigraph.storage.cleanup import CleanupPolicy, CleanupStats, cleanup
+from omnigraph.storage.branches.runs import (
+    abort_run,
+    begin_run,
+    end_run,
+    ending,
+    find_run,
+    list_runs,
+)
+from omnigraph.storage.branches.tags import (
+    Tag,
+    create_tag,
+    delete_tag,
+    find_tag,
+    list_tags,
+    looks_like_a_commit,
+    parse_tag,
+)
+from omnigraph.storage.commit.session import WriteSession
+from omnigraph.storage.commit.write_set import WriteSet
 from omnigraph.storage.counters import Counters
-from omnigraph.storage.create import TableSpec, create_graph
-from omnigraph.storage.healing import Recovered
-from omnigraph.storage.history import (
+from omnigraph.storage.create import create_graph
+from omnigraph.storage.files import layout
+from omnigraph.storage.files.pins import PinRecord, live_pins
+from omnigraph.storage.files.records import Commit, Kind, TableSpec
+from omnigraph.storage.kernel import Kernel, build_kernel
+from omnigraph.storage.locks.by_name import REFS_LOCK, branch_lock_name
+from omnigraph.storage.locks.holders import HeldLock, Holder
+from omnigraph.storage.manifest.ancestry import lowest_common_ancestors
+from omnigraph.storage.manifest.contracts import read_contract, show_files
+from omnigraph.storage.manifest.history import (
     CommitNotFoundError,
     RecentKeys,
     commit_at_version,
     line_commit,
     snapshot_at,
 )
-from omnigraph.storage.holders import Holder
-from omnigraph.storage.indexing import build_index, remove_index
-from omnigraph.storage.kernel import Kernel, build_kernel
-from omnigraph.storage.locks import branch_lock_name
-from omnigraph.storage.maintain import (
-    CompactionStats,
-    Upkeep,
-    compact_table,
-)
-from omnigraph.storage.manifest import find_commit, read_commits
+from omnigraph.storage.manifest.line import Line
+from omnigraph.storage.manifest.merging import MergeSides, merge_source, merged_snapshot
+from omnigraph.storage.manifest.projections import lagging_branches, reconcile, require_all_commits
+from omnigraph.storage.manifest.rows import Head, find_commit, read_commits
+from omnigraph.storage.manifest.snapshot import BranchNotFoundError, Heads, Snapshot, snapshot_of
 from omnigraph.storage.options import DEFAULTS, StorageOptions
-from omnigraph.storage.pins import PinRecord, live_pins
-from omnigraph.storage.plan import Plan
-from omnigraph.storage.projections import reconcile
-from omnigraph.storage.publish import digest
-from omnigraph.storage.records import Commit, Kind
-from omnigraph.storage.recovery import entry_head, heal_torn_manifest, sweep
-from omnigraph.storage.relocation import check_root
-from omnigraph.storage.snapshot import Heads, Snapshot, snapshot_of
+from omnigraph.storage.recovery.healing import Recovered
+from omnigraph.storage.recovery.recover import entry_head, heal_torn_manifest, sweep
 from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError
 from omnigraph.storage.tables.handle import Handle
 from omnigraph.storage.tables.index import IndexSpec
-from omnigraph.storage.tables.spread import Spread
-from omnigraph.storage.upgrade import needs_upgrade, upgrade
-from omnigraph.storage.usage import DiskUse, disk_usage
-from omnigraph.storage.verify import Finding, verify
-from omnigraph.storage.write import WriteSession
+from omnigraph.storage.upkeep.cleanup import CleanupPolicy, cleanup
+from omnigraph.storage.upkeep.indexing import (
+    build_index,
+    drop_unusable_indexes,
+    mend_indexes,
+    remove_index,
+)
+from omnigraph.storage.upkeep.maintain import Upkeep, compact_table
+from omnigraph.storage.upkeep.relocation import check_root
+from omnigraph.storage.upkeep.repair import repair
+from omnigraph.storage.upkeep.upgrade import needs_upgrade, upgrade
+from omnigraph.storage.upkeep.usage import disk_usage
+from omnigraph.storage.upkeep.verify import verify
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class ReadOnlyError(DeniedError):
     """The store was opened for reading only."""
 
 
-class GraphStore:
+class GraphStore(Closing):
     """One open graph."""
 
     def __init__(self, kernel: Kernel, *, read_only: bool) -> None:
@@ -80,6 +114,7 @@ class GraphStore:
         self._heads = Heads(kernel, read_only=read_only)
         self._recent = RecentKeys(kernel)
         self._upkeep = Upkeep(kernel, self._heads)
+        self._mended: set[tuple[BranchName, str, int]] = set()
 
     @property
     def counters(self) -> Counters:
@@ -88,7 +123,7 @@ class GraphStore:
 
     def snapshot(self, branch: str = layout.MAIN) -> Snapshot:
         """Return the current state of a branch, as one immutable value."""
-        if not self._heads.knows(branch):
+        if not self._heads.knows(branch) or layout.is_run_branch(branch):
             branch = layout.parse_branch(branch, operation="read")
         return self._heads.snapshot(BranchName(branch))
 
@@ -96,6 +131,10 @@ class GraphStore:
         self, *, commit_id: str | None = None, version: int | None = None, branch: str = layout.MAIN
     ) -> Snapshot:
         """Return a past state: by commit id on any branch, or by manifest version of `branch`."""
+        if version is not None and not isinstance(version, int):
+            raise BadRequestError(f"a version is a number, not {type(version).__name__}")
+        if commit_id is not None and (tag := self._tag(commit_id)) is not None:
+            return tag.snapshot(self.kernel)
         if commit_id is None:
             head = self._heads.current(layout.parse_branch(branch, operation="read"))
             return snapshot_at(
@@ -103,18 +142,96 @@ class GraphStore:
                 head,
                 commit_at_version(head, head.manifest_version if version is None else version),
             )
-        for name in self._branch_order(layout.parse_branch(branch, operation="read")):
-            head = self._heads.current(name)
-            found = line_commit(head, commit_id)
-            if found is not None:
-                return snapshot_at(self.kernel, head, found)
-        raise CommitNotFoundError(commit_id)
+        first = layout.parse_branch(branch, operation="read")
+        return self._find(text_argument(commit_id, "a commit id"), first, self._state_at)
 
-    def commits(self, branch: str = layout.MAIN) -> list[Commit]:
-        """Return the commits of a branch, oldest first."""
-        return read_commits(
-            self._heads.current(layout.parse_branch(branch, operation="read")).handle
-        )
+    def _tag(self, name: str) -> Tag | None:
+        """Return the tag of a name that could be one; commit ids cost no question."""
+        text = text_argument(name, "a commit id")
+        if looks_like_a_commit(text):
+            return None
+        try:
+            return find_tag(self.kernel, parse_tag(text))
+        except BadRequestError:
+            return None  # no name of a tag: it will not be found as a commit, either
+
+    def tag(self, name: str, snapshot: Snapshot, actor: str | None, message: str | None) -> Tag:
+        """Give a state a name that keeps it readable."""
+        self._require_writable()
+        return create_tag(self.kernel, name, snapshot, actor, message)
+
+    def tags(self) -> list[Tag]:
+        """Return all tags by their names."""
+        self.kernel.identity.check()
+        return list_tags(self.kernel)
+
+    def delete_tag(self, name: str) -> Tag | None:
+        """Let go of a tag."""
+        self._require_writable()
+        return delete_tag(self.kernel, name)
+
+    def begin_run(self, target: str, operation_hash: str | None, actor: str | None) -> Run:
+        """Begin a run from what a branch is now."""
+        self._require_writable()
+        branch = layout.parse_branch(target, operation="run")
+        return begin_run(self.kernel, self._heads, branch, operation_hash, actor)
+
+    def runs(self) -> list[Run]:
+        """Return all runs, oldest first."""
+        self.kernel.identity.check()
+        return list_runs(self.kernel)
+
+    def run(self, run_id: str) -> Run:
+        """Return one run."""
+        self.kernel.identity.check()
+        return find_run(self.kernel, run_id)
+
+    def ending_run(self, run_id: str) -> AbstractContextManager[tuple[Run, HeldLock]]:
+        """Hold a run that is to be ended."""
+        self._require_writable()
+        return ending(self.kernel, run_id)
+
+    def end_run(
+        self, run: Run, lock: HeldLock, status: RunStatus, published: str | None = None
+    ) -> Run:
+        """Record what became of a run that is held."""
+        return end_run(self.kernel, self._heads, run, lock, status, published)
+
+    def abort_run(self, run_id: str) -> Run:
+        """Give up what a run wrote."""
+        self._require_writable()
+        return abort_run(self.kernel, self._heads, run_id)
+
+    def merged_by(self, source: BranchName, run: Run) -> str:
+        """Return the commit that brought a run to its target; its base if it wrote nothing."""
+        newest = self._heads.current(source).commit_id
+        for commit in reversed(self.commits(run.target_branch)):
+            if commit.merged_parent == newest:
+                return str(commit.id)
+        return run.base_snapshot_id
+
+    def _state_at(self, head: Head, commit_id: str) -> Snapshot | None:
+        """Return what a commit made, if this branch knows: on its line, or as what it merged."""
+        found = line_commit(head, commit_id)
+        if found is not None:
+            return snapshot_at(self.kernel, head, found)
+        merged = merged_snapshot(self.kernel, self._heads.ancestries, head, CommitId(commit_id))
+        if merged is None and commit_id in self._heads.ancestries.of(head):
+            raise SnapshotExpiredError(
+                f"the rows of commit {commit_id} went with the branch it was made on",
+                hint="name the merge that brought it; a tag would have kept them",
+            )
+        return merged
+
+    def commits(self, branch: str = layout.MAIN, *, newest: int | None = None) -> list[Commit]:
+        """Return the commits of a branch, or only so many of the newest, oldest first."""
+        head = self._heads.current(layout.parse_branch(branch, operation="read"))
+        since = 0 if newest is None else head.sequence - newest + 1
+        return read_commits(head.handle, since=since)
+
+    def line(self, branch: str = layout.MAIN) -> Line:
+        """Return the whole first-parent line of a branch, as of now."""
+        return Line(self.kernel, self._heads.current(layout.parse_branch(branch, operation="read")))
 
     def begin(
         self,
@@ -123,23 +240,62 @@ class GraphStore:
         kind: Kind = "logical",
         *,
         writer_kind: str = "Mutation",
+        message: str | None = None,
     ) -> WriteSession:
         """Start a write on top of the branch's current state."""
         self._require_writable()
         name = layout.parse_branch(branch, operation="write")
-        base = snapshot_of(self.kernel, entry_head(self.kernel, self._heads, name))
+        base = snapshot_of(self.kernel, self._mend(entry_head(self.kernel, self._heads, name)))
         return WriteSession(
-            Plan(
+            WriteSet(
                 self.kernel,
                 self._heads,
                 self._recent,
                 base,
                 actor,
+                message,
                 kind,
                 writer_kind,
                 self._upkeep.after_commit,
+                current(),
             )
         )
+
+    def merge_sides(self, source: str, into: Snapshot) -> MergeSides:
+        """Return what merging the branch `source` as it is now into a state would start from."""
+        theirs = self._heads.current(layout.parse_branch(source, operation="merge"))
+        ours = self._heads.current(into.branch)
+        parents = self._heads.ancestries.together(ours, theirs)
+        return MergeSides(
+            snapshot_of(self.kernel, theirs),
+            merge_source(theirs, into.commit_id, parents),
+            lowest_common_ancestors(parents, [theirs.commit_id], [into.commit_id]),
+            parents,
+        )
+
+    def merge_bases(self, one: Snapshot, other: Snapshot) -> tuple[CommitId, ...]:
+        """Return the newest commits that two states both came from; none of them from another."""
+        heads = [self._heads.current(state.branch) for state in (one, other)]
+        parents = self._heads.ancestries.together(*heads)
+        return lowest_common_ancestors(parents, [one.commit_id], [other.commit_id])
+
+    def mend(self, branch: str = layout.MAIN) -> None:
+        """Take out indexes of a branch that its tables cannot find; every write does so too."""
+        self._require_writable()
+        name = layout.parse_branch(branch, operation="write")
+        mend_indexes(self.kernel, self._heads, self._heads.current(name))
+
+    def _mend(self, head: Head) -> Head:
+        """Look once per branch and process, and again when work of another tool was taken over.
+
+        Nothing in this program loses indexes any more.
+        """
+        branch = (head.branch, head.incarnation, self.kernel.counters.get("drift_taken_over"))
+        if branch in self._mended:
+            return head
+        mended = mend_indexes(self.kernel, self._heads, head)
+        self._mended.add(branch)
+        return mended
 
     def recover(self) -> list[Recovered]:
         """Heal everything interrupted writers left behind."""
@@ -149,21 +305,10 @@ class GraphStore:
     def read_file(self, name: str, snapshot: Snapshot | None = None) -> bytes:
         """Return a contract file as the snapshot's commit left it."""
         seen = snapshot or self.snapshot()
-        expected = seen.files.get(name)
+        expected = seen.files.get(text_argument(name, "the name of a file"))
         if expected is None:
             raise NotFoundError(f"the graph has no file '{name}'")
-        content = self.kernel.objects.find(name)
-        if content is not None and digest(content) == expected:
-            return content
-        for info in self.kernel.objects.list(layout.STAGING_DIR):
-            if info.name.endswith(f"/{name}"):
-                staged = self.kernel.objects.find(info.name)
-                if staged is not None and digest(staged) == expected:
-                    return staged  # published; its writer died before putting it in place
-        raise StorageError(
-            f"'{name}' is not what commit {seen.commit_id} recorded",
-            hint="it was edited outside of this program; manual coordination is required",
-        )
+        return read_contract(self.kernel, name, expected)
 
     def maintain(self, branch: str = layout.MAIN) -> list[CompactionStats]:
         """Do all maintenance that is due on a branch now, in this thread."""
@@ -171,29 +316,33 @@ class GraphStore:
         return self._upkeep.run(self.snapshot(branch).branch)
 
     def optimize(
-        self, branch: str = layout.MAIN, spread: Spread | None = None
+        self,
+        branch: str = layout.MAIN,
+        runner: Runner | None = None,
+        *,
+        actor: str | None = None,
     ) -> list[CompactionStats]:
         """Compact every table of a branch as far as it goes; never removes history.
 
-        With `spread` other processes rewrite the rows; this one commits.
+        With `runner` other processes rewrite the rows; this one commits.
         """
         self._require_writable()
         now = self.snapshot(branch)
-        return [
-            compact_table(self.kernel, self._heads, now.branch, key, everything=True, spread=spread)
-            for key in now.tables
-        ]
+        compact = partial(compact_table, everything=True, runner=runner, actor=actor)
+        return [compact(self.kernel, self._heads, now.branch, key) for key in now.tables]
 
-    def settle(self, timeout_s: float | None = None) -> None:
+    def wait_for_upkeep(self, timeout_s: float | None = None) -> None:
         """Wait for maintenance that runs behind earlier commits."""
-        self._upkeep.settle(timeout_s)
+        self._upkeep.wait(timeout_s)
 
     def build_index(
         self,
         key: str,
         spec: IndexSpec,
         branch: str = layout.MAIN,
-        spread: Spread | None = None,
+        runner: Runner | None = None,
+        *,
+        actor: str | None = None,
     ) -> bool:
         """Build an index, or build it again, and publish it.
 
@@ -202,13 +351,22 @@ class GraphStore:
         self._require_writable()
         now = self.snapshot(branch)
         table = now.table(key).key
-        return build_index(self.kernel, self._heads, now.branch, table, spec, spread)
+        return build_index(self.kernel, self._heads, now.branch, table, spec, runner, actor)
 
     def drop_index(self, key: str, name: str, branch: str = layout.MAIN) -> bool:
         """Drop an index; False if there is none of that name."""
         self._require_writable()
         now = self.snapshot(branch)
         return remove_index(self.kernel, self._heads, now.branch, now.table(key).key, name)
+
+    def drop_unusable_indexes(
+        self, key: str, branch: str = layout.MAIN, *, actor: str | None = None
+    ) -> bool:
+        """Take out the indexes of a table that cannot be read; False if there are none."""
+        self._require_writable()
+        now = self.snapshot(branch)
+        table = now.table(key).key
+        return drop_unusable_indexes(self.kernel, self._heads, now.branch, table, actor)
 
     def cleanup(self, policy: CleanupPolicy, *, dry_run: bool = False) -> list[CleanupStats]:
         """Remove old versions, dead forks and orphaned files; `dry_run` only tells."""
@@ -219,21 +377,38 @@ class GraphStore:
         """Check the graph against its own rules; empty means sound."""
         return verify(self.kernel, self._heads)
 
+    def repair(
+        self,
+        branch: str | None = None,
+        *,
+        confirm: bool = False,
+        force: bool = False,
+        actor: str | None = None,
+    ) -> list[TableRepair]:
+        """Show what other tools did to tables, of one branch or of all; settle it if told to."""
+        if confirm:
+            self._require_writable()
+        self._upkeep.wait()  # its sidecar would look like a write that somebody left unfinished
+        names = (
+            live_branches(self.kernel)
+            if branch is None
+            else [layout.parse_branch(branch, operation="repair")]
+        )
+        return repair(self.kernel, self._heads, names, confirm=confirm, force=force, actor=actor)
+
     def disk_usage(self) -> list[DiskUse]:
         """Return the bytes every dataset and branch takes."""
         return disk_usage(self.kernel)
 
     def pins(self) -> list[PinRecord]:
         """Return every pin that is alive."""
-        return live_pins(self.kernel.objects, self.kernel.clock)
+        return live_pins(self.kernel.objects, self.kernel.store_clock)
 
     def commit(self, commit_id: str) -> Commit:
-        """Return a commit known to any branch."""
-        for name in self._branch_order(layout.MAIN):
-            found = find_commit(self._heads.current(name).handle, commit_id)
-            if found is not None:
-                return found
-        raise CommitNotFoundError(commit_id)
+        """Return a commit known to any branch, by its id or by a tag."""
+        if (tag := self._tag(commit_id)) is not None:
+            commit_id = tag.commit_id
+        return self._find(commit_id, layout.MAIN, _known_commit)
 
     def locks(self) -> list[Holder]:
         """Return every lock held now, here or elsewhere."""
@@ -241,30 +416,42 @@ class GraphStore:
 
     def break_lock(self, name: str) -> Holder | None:
         """Free a lock whose holder is gone."""
-        return self.kernel.locks.break_lock(name)
+        return self.kernel.locks.break_lock(text_argument(name, "the name of a lock"))
 
     def close(self) -> None:
         """Finish due maintenance within its time box and let go; closing twice is fine."""
         self._upkeep.close()
         self.kernel.tables.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def _require_writable(self) -> None:
         if self.read_only:
             raise ReadOnlyError("this store is open for reading only", hint="open it for writing")
 
-    def _branch_order(self, first: BranchName) -> list[BranchName]:
-        return [first, *(name for name in live_branches(self.kernel) if name != first)]
+    def _find(self, commit_id: str, first: BranchName, look: Callable[[Head, str], T | None]) -> T:
+        """Return what a branch says of a commit, `first` before all others.
+
+        A branch that cannot be read is in the way only of what no other branch knows.
+        """
+        unread: DamagedError | SnapshotExpiredError | None = None
+        others = (name for name in live_branches(self.kernel) if name != first)
+        for name in (first, *others):
+            try:
+                head = self._heads.current(name)
+                found = look(head, commit_id)
+            except (DamagedError, SnapshotExpiredError) as error:
+                unread = unread or error
+                continue
+            except BranchNotFoundError:
+                if name == first:
+                    raise
+                continue  # deleted meanwhile
+            if found is not None:
+                return found
+        raise unread or CommitNotFoundError(commit_id)
+
+
+def _known_commit(head: Head, commit_id: str) -> Commit | None:
+    return find_commit(head.handle, commit_id)
 
 
 class Branches:
@@ -275,6 +462,7 @@ class Branches:
 
     def list(self) -> list[BranchInfo]:
         """Return all branches, main first."""
+        self._store.kernel.identity.check()
         return list_infos(self._store.kernel)
 
     def create(
@@ -286,6 +474,8 @@ class Branches:
         branch = layout.parse_new_branch(name, operation="branch create")
         origin = layout.parse_branch(source, operation="branch create")
         current = store._heads.current(origin)
+        if commit_id is not None and (tag := store._tag(commit_id)) is not None:
+            commit_id = tag.commit_id
         if commit_id is None or commit_id == current.commit_id:
             head = create_branch(store.kernel, store._heads, branch, origin)
         else:
@@ -299,6 +489,7 @@ class Branches:
         """Delete a branch."""
         self._store._require_writable()
         branch = layout.parse_branch(name, operation="branch delete")
+        self._store.kernel.identity.check()  # a lock would make a folder where no graph is
         remove_branch(self._store.kernel, self._store._heads, branch)
 
 
@@ -341,18 +532,46 @@ def open_store(
         NotFoundError: there is no graph.
         FormatError: a newer program wrote it.
     """
-    kernel = build_kernel(_root(uri), options, clock)
+    kernel = build_kernel(_root(uri), options, clock, read_only=read_only)
     store = GraphStore(kernel, read_only=read_only)
     manifest = _open_main(kernel, store._heads, read_only=read_only)
     if not read_only:
-        settle_branches(kernel)
+        finish_branches(kernel)
     check_root(kernel, manifest)
     if not read_only:
         if needs_upgrade(manifest):
             upgrade(kernel, store._heads)
+        if not kernel.identity.is_noted:
+            with kernel.locks.hold(REFS_LOCK, "identity"):
+                kernel.identity.note()
         store.recover()
-        reconcile(kernel, store._heads.current(layout.MAIN))
+        main = store._heads.current(layout.MAIN)
+        for name in show_files(kernel, main.files):
+            log.warning("'%s' was not what main states and is written anew", name)
+        require_all_commits(kernel, store._heads, main)
+        _follow(kernel, store._heads, main)
     return store
+
+
+def _follow(kernel: Kernel, heads: Heads, main: Head) -> None:
+    """Bring the views up to every branch; one that cannot be read keeps nobody from the rest."""
+    behind = [main]
+    for branch in lagging_branches(kernel):
+        try:
+            behind.append(heads.current(branch))
+        except BranchNotFoundError:
+            pass  # deleted since it was listed
+        except UNREADABLE as error:  # it is told of by `verify`, and can be deleted
+            log.warning("branch '%s' cannot be read: %s", branch, error)
+    try:
+        reconcile(kernel, *behind)
+    except UNREADABLE:
+        reconcile(kernel, main)
+        for head in behind[1:]:
+            try:
+                reconcile(kernel, head)
+            except UNREADABLE as error:
+                log.warning("commits of branch '%s' cannot be read: %s", head.branch, error)
 
 
 def _open_main(kernel: Kernel, heads: Heads, *, read_only: bool) -> Handle:

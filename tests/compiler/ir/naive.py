@@ -15,6 +15,7 @@ from omnigraph.compiler.ir.ops import (
     Expr,
     Filter,
     IsNull,
+    Join,
     KeyId,
     Literal,
     NodeScan,
@@ -24,7 +25,7 @@ from omnigraph.compiler.ir.ops import (
     Prop,
     ReadIr,
 )
-from omnigraph.compiler.query.ast import CompareOp
+from omnigraph.compiler.operations import CompareOp
 
 Row = dict[str, dict[str, Any]]
 
@@ -59,6 +60,10 @@ class _Run:
                     found = [out for row in found for out in self.expand(op, row)]
                 case Filter():
                     found = [row for row in found if self.test(op.predicate, row)]
+                case Join():
+                    others = self.run(op.inner, [{}])
+                    found = [{**row, **other} for row in found for other in others]
+                    found = [row for row in found if self.all(op.on, row)]
                 case AntiJoin():
                     found = [row for row in found if not self.run(op.inner, [row])]
         return found

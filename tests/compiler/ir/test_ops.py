@@ -22,7 +22,7 @@ from omnigraph.compiler.ir.ops import (
     ReadIr,
     Update,
 )
-from omnigraph.compiler.query.ast import CompareOp
+from omnigraph.compiler.operations import CompareOp
 from omnigraph.compiler.types import PropType, Scalar
 from omnigraph.errors import BadRequestError, InternalError
 

@@ -70,6 +70,10 @@ def queries(draw) -> str:
                     [
                         f"${var}.age > 0",
                         f"${var}.age <= ${other}.age",
+                        f"${var}.age = ${other}.age",
+                        f"$k: Badge $k.number = ${var}.age",
+                        f"not {{ $h: Person $h.age = ${var}.age $h != ${var} }}",
+                        f"not {{ $h: Person $h wears $i $i.number = ${var}.age }}",
                         f"${var} != ${other}",
                         f"${var}.age is null",
                         f"$s = ${var}.name",

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from omnigraph.compiler.catalog.build import load_schema
-from omnigraph.compiler.compile import compile_file
-from omnigraph.compiler.diagnostics import Diagnostic, DiagnosticsError, Findings
+from omnigraph.compiler.compile import compile_file, plan_by_schema
+from omnigraph.compiler.diagnostics import Diagnostic, DiagnosticList, DiagnosticsError
 from omnigraph.compiler.ir.explain import explain_query
 from omnigraph.compiler.ir.lower import lower
 from omnigraph.compiler.query.format import format_queries
@@ -29,9 +29,9 @@ def outputs(case: Case, catalog):
         "diagnostics": lambda: diagnostics(catalog, source),
         "columns": lambda: columns(catalog, source),
         "lowered": lambda: lowered(catalog, source),
-        "plan": lambda: "\n".join(explain_query(q.ir) for q in compile_file(catalog, source)),
+        "plan": lambda: planned(catalog, source),
         "format": lambda: formatted(source),
-        "lint": lambda: json.dumps(lint(catalog, source).to_json(), indent=1),
+        "lint": lambda: json.dumps(lint(catalog, source).to_json_value(), indent=1),
         "lines": lambda: "\n".join(lint(catalog, source).lines()),
     }
 
@@ -60,10 +60,15 @@ def columns(catalog, source: Source) -> str:
 
 
 def lowered(catalog, source: Source) -> str:
-    findings = Findings(source)
+    findings = DiagnosticList(source)
     checked = [check_query(catalog, q, findings) for q in parse_queries(source).queries]
     findings.raise_if_errors()
     return "\n".join(explain_query(lower(query)) for query in checked)
+
+
+def planned(catalog, source: Source) -> str:
+    found = (plan_by_schema(catalog, query) for query in compile_file(catalog, source))
+    return "\n".join(map(explain_query, found))
 
 
 def formatted(source: Source) -> str:

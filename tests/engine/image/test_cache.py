@@ -1,5 +1,7 @@
 """The cache knows what it holds, and answers do not depend on how much it may hold."""
 
+import gc
+import weakref
 from dataclasses import replace
 from random import Random
 
@@ -7,9 +9,11 @@ import pyarrow as pa
 import pytest
 
 import omnigraph
+from omnigraph.base.budget import Budget, Limits
 from omnigraph.compiler.query.typed import Direction
 from omnigraph.engine.image.cache import ImageCache
 from omnigraph.engine.read.images import SnapshotImages
+from omnigraph.errors import BudgetExceededError
 from tests.support.fast import FAST
 
 SCHEMA = """
@@ -58,24 +62,24 @@ def answers(graph):
 def test_answers_are_the_same_in_any_amount_of_memory(place):
     with omnigraph.connect(place, options=FAST) as roomy:
         wanted = answers(roomy)
-        whole = roomy._reader.cache.nbytes
+        whole = roomy._state.reader.cache.nbytes
     for share in (0.0, 0.1, 0.6):
         with omnigraph.connect(
             place, options=replace(FAST, image_bytes=int(share * whole))
         ) as graph:
             assert answers(graph) == wanted
-            assert graph._reader.cache.nbytes <= share * whole
+            assert graph._state.reader.cache.nbytes <= share * whole
 
 
 def test_a_table_that_does_not_fit_is_not_read_whole_for_every_query(place):
     with omnigraph.connect(place, options=replace(FAST, image_bytes=1_000)) as graph:
-        tables = list(graph.snapshot().tables.values())
+        tables = list(graph.store.snapshot().tables.values())
         answers(graph)
-        assert not graph._reader.cache.would_reside(tables)
+        assert not graph._state.reader.cache.would_reside(tables)
 
 
 def images(place_or_graph, cache):
-    return SnapshotImages(place_or_graph.snapshot(), place_or_graph.catalog, cache)
+    return SnapshotImages(place_or_graph.store.snapshot(), place_or_graph.catalog, cache)
 
 
 def test_everything_queries_derive_is_counted(place):
@@ -131,8 +135,31 @@ def test_a_long_history_of_writes_keeps_a_few_versions(tmp_path):
         for at in range(24):
             graph.mutate(add, params={"s": f"w{at}", "v": [1.0] * 8})
             assert len(graph.query(find)) == (at >= 1)
-        kept = [key[0] for key in graph._reader.cache._entries]
-        assert kept.count("table") <= 16
-        assert kept.count("postings") <= 16
+        kept = [key[0] for key in graph._state.reader.cache._entries]
+        assert kept.count("table") == 4
+        assert 1 <= kept.count("postings") <= 4
         assert len(graph.query(find, at=first)) == 0
         assert len(graph.query(find)) == 1
+
+
+def test_an_image_that_a_refused_query_began_to_use_is_let_go(tmp_path):
+    text = 'query q() { match { $d: Doc } return { $d.slug } order { bm25($d.text, "w3") } }'
+    with omnigraph.init(str(tmp_path / "g"), SCHEMA, options=FAST) as graph:
+        insert = (
+            'query add() { insert Doc { slug: "d", text: "w3", '
+            "vector: [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0] } }"
+        )
+        graph.mutate(insert)
+        snapshot = graph.store.snapshot()
+        cache = ImageCache(1 << 30)
+        images = SnapshotImages(snapshot, graph.catalog, cache)
+        image = weakref.ref(images.node("Doc"))
+        with Budget(Limits(bytes=0)), pytest.raises(BudgetExceededError):
+            images.postings("Doc", "text")
+        cache.forget(snapshot.tables.values())
+        del images
+        gc.collect()
+        assert image() is None
+        with pytest.raises(BudgetExceededError):
+            graph.query(text, limits=Limits(bytes=0))
+        assert graph.query(text).to_dicts() == [{"d.slug": "d"}]

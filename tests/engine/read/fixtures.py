@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
+from omnigraph.base.budget import Budget
 from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.catalog.model import Catalog
-from omnigraph.compiler.compile import compile_query
+from omnigraph.compiler.compile import CompiledQuery, compile_query, plan_by_schema
+from omnigraph.compiler.ir.ops import ReadIr
 from omnigraph.compiler.source import Source
-from omnigraph.engine.read.context import Budget
+from omnigraph.engine.read.prepare import Prepared, prepare
 from omnigraph.engine.read.run import run_read
 from tests.support.answers import plain_rows
 from tests.support.graphs import as_table
@@ -54,17 +57,25 @@ class Fixture:
                 {"id": f"{edge.name}-{at}"} | one for at, one in enumerate(made)
             ]
 
+    @cached_property
     def images(self) -> MemoryImages:
         kinds = [*self.catalog.nodes.values(), *self.catalog.edges.values()]
         tables = {kind.table_key: as_table(kind, self.rows[kind.table_key]) for kind in kinds}
         return MemoryImages(self.catalog, tables)
+
+    def planned(self, compiled: CompiledQuery) -> Prepared:
+        """Return a compiled query as it would run on data of which nothing is known."""
+        made = plan_by_schema(self.catalog, compiled)
+        assert isinstance(made, ReadIr)
+        return prepare(made)
 
     def table(self, body: str, budget: Budget | None = None, /, **params: Any) -> Any:
         """Run `query q(<declared>) { … }`; `body` is the whole text or what stands inside."""
         text = body if body.lstrip().startswith("query") else f"query q() {{ {body} }}"
         compiled = compile_query(self.catalog, text)
         bound = compiled.bind(params, now_ms=1_700_000_000_000)
-        return run_read(compiled.ir, self.images(), bound, budget).to_table()
+        with budget or Budget() as current:
+            return run_read(self.planned(compiled), self.images, bound, current).to_table()
 
     def ask(self, body: str, /, **params: Any) -> list[Row]:
         return plain_rows(self.table(body, **params))

@@ -10,7 +10,7 @@ from lance.blob import blob_array, blob_field
 import omnigraph
 from omnigraph.engine.image.blobs import DESCRIPTION, described
 from omnigraph.errors import BadRequestError, NotFoundError
-from omnigraph.storage.create import TableSpec
+from omnigraph.storage.files.records import TableSpec
 from omnigraph.storage.store import init_store
 from tests.support.fast import FAST
 

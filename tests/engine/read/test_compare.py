@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.compiler.query.ast import CompareOp
+from omnigraph.compiler.operations import CompareOp
 from omnigraph.engine.read.compare import compare_columns, compare_value, is_in
 
 OPS = {

@@ -6,11 +6,13 @@ import pytest
 import omnigraph
 from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.compile import compile_query
-from omnigraph.compiler.ir.estimate import estimated_rows
+from omnigraph.compiler.ir.estimate import estimated_rows, reached
 from omnigraph.compiler.ir.facts import Statistics, facts_of
+from omnigraph.compiler.ir.ops import Direction
 from omnigraph.compiler.ir.optimize import optimize
+from omnigraph.compiler.ir.reads import reads_of
 from omnigraph.compiler.source import Source
-from omnigraph.engine.read import narrow
+from omnigraph.engine.read import selective
 from omnigraph.engine.read.plan import _sampled
 from tests.support.fast import FAST
 
@@ -48,7 +50,8 @@ def plan(match: str, statistics: Statistics = SIZES):
         ('$p: Person { name: "x" }  $p $k:knows $f  $k.since = 2000', [1, 0.5]),
         ('$p: Person { name: "x" }  $p knows{9,9} $f', [1, 1_000]),
         ("$p: Person  not { $p knows $f }", [1_000, 500, 10_000]),
-        ("$p: Person  $q: Person  $p.city = $q.name", [1_000, 1_000_000, 100_000]),
+        ("$p: Person  $q: Person  $p.city = $q.name", [1_000, 20_000, 1_000]),
+        ("$p: Person  $q: Firm  $p.city = $q.branch", [1_000, 2_000, 100]),
     ],
 )
 def test_sizes_values_and_degrees_make_the_estimate(match, rows):
@@ -135,16 +138,47 @@ def test_a_list_of_tags_has_no_values_to_count(graph):
 
 
 def test_many_steps_through_a_large_table_without_an_index_read_it_whole(graph, monkeypatch):
-    monkeypatch.setattr(narrow, "LARGE_TABLE", 10)
-    monkeypatch.setattr(narrow, "SCANS", 2)
-    monkeypatch.setattr(narrow, "SMALL_TABLE", 10)
+    monkeypatch.setattr(selective, "LARGE_TABLE", 10)
+    monkeypatch.setattr(selective, "SCANS", 2)
+    monkeypatch.setattr(selective, "SMALL_TABLE", 10)
     steps = " ".join(f"$n{at} knows $n{at + 1}" for at in range(4))
     text = f'query q() {{ match {{ $n0: Person {{ name: "p1" }}  {steps} }} return {{ $n4 }} }}'
-    snapshot, catalog = graph.snapshot(), graph.catalog
+    snapshot, catalog = graph.store.snapshot(), graph.catalog
     ir = compile_query(catalog, text).ir
-    assert narrow.narrow_images(ir, snapshot, catalog, {}) is None
+    assert selective.selective_images(ir, reads_of(ir), snapshot, catalog, {}) is None
     answer = graph.query(text).to_dicts()
     graph.ensure_indices()
-    indexed = narrow.narrow_images(ir, graph.snapshot(), catalog, {})
+    indexed = selective.selective_images(ir, reads_of(ir), graph.store.snapshot(), catalog, {})
     assert indexed is not None
     assert graph.query(text).to_dicts() == answer == [{"n4": "p1"}]
+
+
+@pytest.mark.parametrize("degree", [0.0, 0.5, 0.999_999, 1.0, 1.5, 2.0, 10.0])
+@pytest.mark.parametrize("hops", [(1, 1), (1, 2), (2, 5), (7, 7), (1, 40), (3, 64)])
+def test_a_walk_is_expected_to_reach_the_sum_of_its_steps(degree, hops):
+    plain = min(sum(degree**hop for hop in range(hops[0], hops[1] + 1)), 1_000_000.0)
+    sizes = Statistics({"Person": 1_000_000}, {"Knows": int(degree * 1_000_000)})
+    found = reached("Knows", Direction.OUT, "Person", "Person", hops, sizes)
+    assert found == pytest.approx(plain)
+
+
+@pytest.mark.parametrize("edges", [1, 999, 1_000, 1_001, 10_000])
+@pytest.mark.parametrize("last", [370, 100_000_000, 2_147_483_647])
+def test_a_walk_without_end_is_expected_to_reach_every_node_at_most(edges, last):
+    sizes = Statistics({"Person": 1_000}, {"Knows": edges})
+    found = reached("Knows", Direction.OUT, "Person", "Person", (1, last), sizes)
+    assert 0.0 < found <= 1_000.0
+
+
+def test_a_walk_without_end_is_planned_and_run(tmp_path):
+    schema = "node P { k: String @key }\nedge E: P -> P\n"
+    with omnigraph.init(tmp_path / "g.omni", schema, options=FAST) as graph:
+        graph.mutate(
+            'query i() { insert P { k: "a" } insert P { k: "b" } '
+            'insert E { from: "a", to: "b" } insert E { from: "b", to: "a" } }'
+        )
+        for last in (370, 1_000_000, 2_147_483_647):
+            text = f"query q() {{ match {{ $p: P  $p e{{1,{last}}} $q }} return {{ $q.k }} }}"
+            for _ in range(2):  # on single rows first, then on resident tables
+                assert graph.query(text).to_dicts() == [{"q.k": "b"}, {"q.k": "a"}]
+            assert f"E{{1,{last}}}" in graph.explain(text)

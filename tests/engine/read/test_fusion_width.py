@@ -6,6 +6,7 @@ import pyarrow as pa
 from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.compile import compile_query
 from omnigraph.compiler.source import Source
+from omnigraph.engine.read.prepare import prepare
 from omnigraph.engine.read.run import run_read
 from tests.support.memory_images import MemoryImages
 
@@ -35,7 +36,7 @@ def test_a_text_far_down_its_list_still_adds_to_its_score():
         "order { score desc } limit 3 }",
     )
     bound = compiled.bind({"v": [1.0, 0.0]}, now_ms=0)
-    answer = run_read(compiled.ir, MemoryImages(catalog, {"node:Doc": docs}), bound)
+    answer = run_read(prepare(compiled.ir), MemoryImages(catalog, {"node:Doc": docs}), bound)
     rows = answer.to_table().to_pylist()
     # The three nearest are the three least relevant; both ranks count.
     expected = {

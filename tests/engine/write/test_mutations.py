@@ -7,9 +7,10 @@ import pytest
 
 import omnigraph
 from omnigraph.compiler.compile import compile_query
-from omnigraph.engine.write.commit import Terms, commit_changes
+from omnigraph.engine.write.commit import OvertakenError, commit_changes
 from omnigraph.engine.write.mutate import run_mutation
 from omnigraph.errors import BadRequestError, ConflictError, IntegrityError
+from omnigraph.storage.commit.session import UNCONDITIONAL
 from tests.support.fast import FAST
 
 SCHEMA = """node Person {
@@ -335,8 +336,8 @@ def test_a_concurrent_delete_of_an_end_stops_the_edge(graph):
         text = 'query m() { insert Knows { from: "Alice", to: "Diana" } }'
         compiled = compile_query(graph.catalog, text)
         mutated = run_mutation(compiled.ir, session.base, graph.catalog, {}, lambda: "e1")
-        with pytest.raises(IntegrityError, match="dst 'Diana' not found"):
-            commit_changes(session, mutated.changes, graph.catalog, Terms(), None)
+        with pytest.raises(OvertakenError, match="dst 'Diana' not found"):
+            commit_changes(session, mutated.changes, graph.catalog, UNCONDITIONAL, None)
     assert ("Alice", "Diana") not in edges(graph, "knows")
 
 
@@ -347,8 +348,11 @@ def test_a_concurrent_edge_stops_the_delete_of_its_end_and_names_the_statement(g
         text = 'query m() { delete Note where text = "n" delete Person where name = "Diana" }'
         compiled = compile_query(graph.catalog, text)
         mutated = run_mutation(compiled.ir, session.base, graph.catalog, {}, lambda: "e1")
-        with pytest.raises(IntegrityError, match="src 'Diana' is deleted") as caught:
-            commit_changes(session, mutated.changes, graph.catalog, Terms(), None)
+        with pytest.raises(OvertakenError, match="src 'Diana' is deleted") as caught:
+            commit_changes(session, mutated.changes, graph.catalog, UNCONDITIONAL, None)
+    assert isinstance(caught.value, ConflictError)
+    moved = f"others changed edge:WorksAt meanwhile, up to commit {graph.snapshot().commit_id}"
+    assert moved in str(caught.value)
     assert [one.place for one in caught.value.violations] == ["statement 2"]
     assert ("Diana", "Acme") in edges(graph, "worksAt")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.errors import FormatError, OmniGraphError
-from omnigraph.storage import layout
-from omnigraph.storage.cleanup import CleanupPolicy
-from omnigraph.storage.sidecar import SidecarError
+from omnigraph.storage.files import layout
+from omnigraph.storage.files.sidecar import SidecarError
 from omnigraph.storage.store import open_store
 from omnigraph.storage.tables.failures import DamagedError
+from omnigraph.storage.upkeep.cleanup import CleanupPolicy
 from tests.support.faults import files_of
 from tests.support.operations import QUIET
 from tests.support.storage_model import A, B, check_whole, contents, new_graph, write

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from omnigraph.errors import StorageError
-from omnigraph.storage import layout
-from omnigraph.storage.intent import stage_ahead
+from omnigraph.storage.commit.intent import stage_ahead
+from omnigraph.storage.files import layout
 from omnigraph.storage.store import open_store
 from tests.support.faults import files_of, use_after_fork, use_read_only, write_on_a_full_disk
 from tests.support.operations import QUIET
@@ -96,7 +96,7 @@ def test_a_file_that_the_disk_took_only_in_part_is_never_committed(root, start):
         session.upsert(A, rows({f"n{number}": number for number in range(200)}))
         folder = root / table.location / layout.DATA_DIR
         known = set(folder.iterdir())
-        stage_ahead(session.plan)
+        stage_ahead(session.write_set)
         (staged,) = set(folder.iterdir()) - known
         size = staged.stat().st_size
     for missing in (1, 3, 4, 5, 40):
@@ -107,7 +107,7 @@ def test_a_file_that_the_disk_took_only_in_part_is_never_committed(root, start):
         check_whole(store)
 
 
-@pytest.mark.parametrize("name", [layout.RECOVERY_DIR, layout.STAGING_DIR])
+@pytest.mark.parametrize("name", [layout.RECOVERY_DIR, layout.CONTRACTS_DIR])
 def test_a_file_in_the_place_of_a_folder_is_named(root, name):
     with new_graph(root, QUIET) as store:
         before = contents(store.snapshot())

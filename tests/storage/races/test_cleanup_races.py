@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from omnigraph.storage.cleanup import CleanupPolicy
 from omnigraph.storage.options import Retention
 from omnigraph.storage.store import open_store
 from omnigraph.storage.tables.failures import SnapshotExpiredError
+from omnigraph.storage.upkeep.cleanup import CleanupPolicy
 from tests.support.storage_model import A, B, check_whole, contents, new_graph, write
 from tests.support.writers import (
     TIDY,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from omnigraph.base import failpoints
-from omnigraph.storage.locks import LockTimeoutError
+from omnigraph.storage.locks.by_name import LockTimeoutError
 from omnigraph.storage.store import open_store
 from tests.support.storage_model import A, B, check_whole, contents, new_graph, write
 from tests.support.writers import BUSY, hold_and_commit

@@ -142,7 +142,7 @@ def test_automatic_compaction_never_fails_a_strict_write(root):
                 session.commit()
             except ConflictError as error:
                 raise AssertionError(f"maintenance made a write fail: {error}") from error
-        store.settle()
+        store.wait_for_upkeep()
         assert store.counters.get("compactions") > 0, "nothing was compacted: this proved nothing"
         assert store.counters.get("upkeep_failures") == 0
     with open_store(str(root), options=BUSY) as store:

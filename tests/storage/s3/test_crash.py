@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from omnigraph.errors import AlreadyExistsError, NotFoundError
-from omnigraph.storage import healing
+from omnigraph.storage.recovery import healing
 from omnigraph.storage.store import open_store
 from tests.support.operations import OPERATIONS, on_s3, record_passes, run_operation
 from tests.support.storage_model import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.errors import AlreadyExistsError, NotFoundError
-from omnigraph.storage.cleanup import CleanupPolicy
+from omnigraph.storage.commit.session import ExpectedVersionMismatch
 from omnigraph.storage.store import open_store
-from omnigraph.storage.write import ExpectedVersionMismatch
+from omnigraph.storage.upkeep.cleanup import CleanupPolicy
 from tests.support.storage_model import (
     CONTRACT,
     A,

@@ -1,6 +1,7 @@
 """One module per command family.
 
-`graph` (init, snapshot, verify), `read` (read, change), `branch`, `commit`, `schema`, `query`,
+`graph` (init, snapshot, verify, repair), `read` (read, change), `branch`, `commit`, `tag`,
+`run`, `replay` (revert, cherry-pick), `changes` (diff, changes, history, blame), `schema`, `query`,
 `explain` (explain, profile), `fmt`, `lock`, `shell`. Heavy imports stay inside the functions, so
 that `omnigraph --help` answers at once.
 """

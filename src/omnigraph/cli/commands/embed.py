@@ -6,31 +6,31 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.base.budget import Limits
+from omnigraph.cli.given import OnGraph
 from omnigraph.cli.options import (
     ActorOption,
     BranchOption,
-    ConfigOption,
-    GraphArgument,
     JsonOption,
-    TargetOption,
-    UriOption,
+    MaxMemoryOption,
+    MessageOption,
+    QuietOption,
+    limits_of,
 )
 from omnigraph.cli.output import UsageError, say, say_json
 from omnigraph.cli.progress import shown_progress
-from omnigraph.cli.target import Flags, locate, read_settings
-from omnigraph.config.environment import actor
+from omnigraph.cli.shared import sharing
+from omnigraph.cli.target import Place
+from omnigraph.config.settings import Settings
 
 if TYPE_CHECKING:
     from omnigraph.engine.search.embedder import Embedder
-    from omnigraph.pipeline.embed_spec import EmbedFiles
+    from omnigraph.pipeline.embed.spec import EmbedFiles
 
 
+@sharing
 def embed(
-    ctx: typer.Context,
-    graph: GraphArgument = None,
-    uri: UriOption = None,
-    target: TargetOption = None,
-    config: ConfigOption = None,
+    asked: OnGraph,
     seed: Annotated[
         str | None,
         typer.Option(
@@ -68,7 +68,9 @@ def embed(
     ] = False,
     clean: Annotated[bool, typer.Option("--clean", help="Remove vectors instead.")] = False,
     as_actor: ActorOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    message: MessageOption = None,
+    max_memory: MaxMemoryOption = None,
+    quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
     """Make vectors from text: from JSON lines to JSON lines, or in a graph.
@@ -80,56 +82,44 @@ def embed(
 
     Example: `omnigraph embed --graph ./docs.omni --reembed-all`
     """
-    if in_graph or graph is not None or uri is not None or target is not None:
+    if in_graph or asked.is_said:
         _refuse_file_words(seed, input, output, spec, select, clean=clean)
+        limits = limits_of(memory=max_memory)
         _embed_graph(
-            ctx,
-            graph,
-            Flags(uri, target, config),
+            asked.place(),
             branch,
             type or [],
             as_actor,
+            message,
+            limits,
             all_rows=reembed_all,
             quiet=quiet,
             json=json,
         )
         return
-    from omnigraph.pipeline.embed_file import choice_of, embed_files
-    from omnigraph.pipeline.embed_spec import parse_selectors
+    from omnigraph.pipeline.embed.file import choice_of, embed_files
+    from omnigraph.pipeline.embed.spec import parse_selectors
 
     files = _files(seed, input, output, spec)
     selectors = parse_selectors(select or [])
     choice = choice_of(type or [], selectors, clean=clean, all_rows=reembed_all)
-    embedder = None if choice.mode == "clean" else _embedder(ctx, config, files.spec.model)
+    embedder = None if choice.mode == "clean" else _embedder(asked.settings(), files.spec.model)
     with shown_progress(quiet=quiet) as progress:
         done = embed_files(files, choice, embedder, progress)
-    model = files.spec.model if embedder is None else embedder.space
     if json:
-        say_json(
-            {
-                "input": str(files.source),
-                "output": str(files.output),
-                "rows": done.rows,
-                "selected_rows": done.selected_rows,
-                "embedded_rows": done.embedded_rows,
-                "cleaned_rows": done.cleaned_rows,
-                "mode": done.mode,
-                "dimension": files.spec.dimension,
-                "model": model,
-            }
-        )
+        say_json(done)
     else:
         say(
             f"embedded {done.embedded_rows} rows (selected {done.selected_rows}, cleaned "
-            f"{done.cleaned_rows}) from {files.source} -> {files.output} "
-            f"[{done.mode} {files.spec.dimension}d]"
+            f"{done.cleaned_rows}) from {done.input} -> {done.output} "
+            f"[{done.mode} {done.dimension}d]"
         )
 
 
 def _files(
     seed: str | None, source: str | None, output: str | None, spec: str | None
 ) -> EmbedFiles:
-    from omnigraph.pipeline.embed_spec import read_files, read_manifest
+    from omnigraph.pipeline.embed.spec import read_files, read_manifest
 
     if seed is not None:
         if source or output or spec:
@@ -167,27 +157,25 @@ def _refuse_file_words(
         raise UsageError(f"{given[0]} is for files, not for a graph", hint="drop it, or the graph")
 
 
-def _embedder(ctx: typer.Context, config: str | None, model: str | None) -> Embedder:
+def _embedder(settings: Settings, model: str | None) -> Embedder:
     from omnigraph.config.embedding import embedder_options
     from omnigraph.embedders.choose import embedder_of
 
-    settings = read_settings(ctx, config)
     return embedder_of(embedder_options(settings.embedding, settings.environment, model))
 
 
 def _embed_graph(
-    ctx: typer.Context,
-    graph: str | None,
-    flags: Flags,
+    place: Place,
     branch: str | None,
     types: list[str],
     as_actor: str | None,
+    message: str | None,
+    limits: Limits | None,
     *,
     all_rows: bool,
     quiet: bool,
     json: bool,
 ) -> None:
-    place = locate(ctx, graph, flags)
     on_branch = place.branch(branch)
     with (
         place.open("embed", read_only=False) as opened,
@@ -197,14 +185,16 @@ def _embed_graph(
             types,
             "reembed_all" if all_rows else "fill_missing",
             branch=on_branch,
-            actor=as_actor or actor(place.settings.environment),
+            actor=place.actor(as_actor),
+            message=message,
             progress=progress,
+            limits=limits,
         )
     if json:
-        say_json({"uri": place.uri, **done.to_json()})
+        say_json(place.named(done))
     else:
         per_column = ", ".join(f"{name} {count}" for name, count in done.embedded.items())
         say(
-            f"embedded {sum(done.embedded.values())} rows of {place.uri} on branch {on_branch} "
+            f"embedded {done.embedded_rows} rows of {place.uri} on branch {on_branch} "
             f"with {done.model} [{done.mode}]" + (f": {per_column}" if per_column else "")
         )

@@ -5,42 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer  # noqa: TC002 - read from the hints when the command tree is built
-
+from omnigraph.api.texts import QueryPlan, QueryPlans
 from omnigraph.cli.commands.query import require_uri
-from omnigraph.cli.commands.read import SnapshotOption, Words
 from omnigraph.cli.files import read_source
+from omnigraph.cli.given import OfQuery, OfState, OnGraph, ReadLimits
 from omnigraph.cli.options import (
-    AliasOption,
     BranchOption,
-    ConfigOption,
-    GraphArgument,
     JsonOption,
     MaybeQueryOption,
     MaybeSchemaOption,
     NameOption,
-    ParamOption,
-    ParamsFileOption,
-    ParamsOption,
     QueryStringOption,
-    TargetOption,
-    UriOption,
 )
 from omnigraph.cli.output import UsageError, say, say_json
-from omnigraph.cli.request import QueryFlags, build_request, query_source
-from omnigraph.cli.target import Flags, Place, find_uri, merged, one_uri, read_settings
+from omnigraph.cli.request import query_source
+from omnigraph.cli.shared import sharing
+from omnigraph.cli.target import Place
 
 if TYPE_CHECKING:
     from omnigraph.compiler.source import Source
     from omnigraph.graph import Profile
 
 
+@sharing
 def explain(
-    ctx: typer.Context,
-    graph: GraphArgument = None,
-    uri: UriOption = None,
-    target: TargetOption = None,
-    config: ConfigOption = None,
+    asked: OnGraph,
     query: MaybeQueryOption = None,
     query_string: QueryStringOption = None,
     schema: MaybeSchemaOption = None,
@@ -54,8 +43,8 @@ def explain(
     """
     if (query is None) == (query_string is None):
         raise UsageError("exactly one of --query or --query-string must be provided")
-    settings = read_settings(ctx, config)
-    address = find_uri(settings, one_uri(graph, uri), merged(ctx, Flags(uri, target, config)))
+    settings = asked.settings()
+    address = asked.find_uri(settings)
     source = query_source(settings, query, query_string)
     if schema is not None:
         plans = _plans_by_file(source, schema, name)
@@ -63,47 +52,38 @@ def explain(
         place = Place(settings, require_uri(address, "explain"))
         plans = _plans_by_graph(place, source, name, place.branch(branch))
     if json:
-        say_json({"queries": [{"name": name, "plan": plan} for name, plan in plans.items()]})
+        say_json(QueryPlans(tuple(QueryPlan(name, plan) for name, plan in plans.items())))
     else:
         say("\n\n".join(plan.rstrip("\n") for plan in plans.values()))
 
 
 def _plans_by_file(source: Source, schema: Path, name: str | None) -> dict[str, str]:
     from omnigraph.compiler.catalog.build import load_schema
-    from omnigraph.compiler.compile import compile_file, compile_query
+    from omnigraph.compiler.compile import compile_file, compile_query, plan_by_schema
     from omnigraph.compiler.ir.explain import explain_query
 
     catalog = load_schema(read_source(schema, "schema")).catalog
     compiled = (
         compile_file(catalog, source) if name is None else (compile_query(catalog, source, name),)
     )
-    return {one.name: explain_query(one.ir) for one in compiled}
+    return {one.name: explain_query(plan_by_schema(catalog, one)) for one in compiled}
 
 
 def _plans_by_graph(place: Place, source: Source, name: str | None, branch: str) -> dict[str, str]:
     """Return the plans as the graph would run them now; they depend on the sizes of its tables."""
-    from omnigraph.compiler.query.parser import parse_queries
+    from omnigraph.compiler.compile import parse_once
 
     with place.open("explain") as graph:
-        names = [query.name for query in parse_queries(source).queries] if name is None else [name]
+        names = [query.name for query in parse_once(source).queries] if name is None else [name]
         return {one: graph.explain(source, one, branch=branch) for one in names}
 
 
+@sharing
 def profile(
-    ctx: typer.Context,
-    words: Words = None,
-    uri: UriOption = None,
-    target: TargetOption = None,
-    config: ConfigOption = None,
-    query: MaybeQueryOption = None,
-    query_string: QueryStringOption = None,
-    alias: AliasOption = None,
-    name: NameOption = None,
-    params: ParamsOption = None,
-    params_file: ParamsFileOption = None,
-    param: ParamOption = None,
-    branch: BranchOption = None,
-    snapshot: SnapshotOption = None,
+    *,
+    asked: OfQuery,
+    state: OfState,
+    limits: ReadLimits,
     json: JsonOption = False,
 ) -> None:
     """Run a read query and show rows and milliseconds of every operator instead of its rows.
@@ -112,39 +92,21 @@ def profile(
 
     Example: `omnigraph profile ./people.omni -q people.gq -n adults -p min=30`
     """
-    if branch is not None and snapshot is not None:
-        raise UsageError("--branch and --snapshot exclude each other")
-    asked = QueryFlags(query, query_string, alias, name, params, params_file, param or ())
-    request = build_request(ctx, "read", words or (), Flags(uri, target, config), asked)
-    on_branch = request.branch(branch)
+    request = asked.request("read")
+    on_branch = request.branch(state.branch)
     with request.place.open("profile") as opened:
         found = opened.profile(
-            request.source, request.name, request.params, branch=on_branch, at=snapshot
+            request.source,
+            request.name,
+            request.params,
+            branch=on_branch,
+            at=state.snapshot,
+            limits=limits,
         )
     if json:
-        say_json(_facts(found))
+        say_json(found)
     else:
         say(profile_text(found))
-
-
-def _facts(found: Profile) -> dict[str, object]:
-    return {
-        "query_name": found.result.query_name,
-        "row_count": len(found.result),
-        "compile_ms": round(found.compile_ms, 3),
-        "total_ms": round(found.total_ms, 3),
-        "operators": [
-            {
-                "operator": step.operator,
-                "depth": step.depth,
-                "rows": step.rows,
-                "expected_rows": None if step.expected is None else round(step.expected),
-                "access": step.access,
-                "ms": round(step.ms, 3),
-            }
-            for step in found.steps
-        ],
-    }
 
 
 def profile_text(found: Profile) -> str:
@@ -159,7 +121,7 @@ def profile_text(found: Profile) -> str:
         for step, guess in zip(found.steps, expected, strict=True)
     ]
     lines.append(
-        f"{len(found.result)} rows in {found.total_ms:.3f} ms"
+        f"{found.row_count} rows in {found.total_ms:.3f} ms"
         f" (of them {found.compile_ms:.3f} ms to open and compile)"
     )
     return "\n".join(lines)

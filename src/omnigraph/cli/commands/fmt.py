@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from omnigraph.api.texts import FormattedFile, FormattedFiles
 from omnigraph.cli.files import STDIN, find_sources, read_source, replace_text
 from omnigraph.cli.options import JsonOption
 from omnigraph.cli.output import EXIT_FAILURE, complain, say, say_json
@@ -46,7 +47,7 @@ def fmt(
             results[str(path)] = "error"
             complain(error)
     if json:
-        say_json({"files": [{"path": path, "status": status} for path, status in results.items()]})
+        say_json(FormattedFiles(tuple(FormattedFile(*one) for one in results.items())))
     elif STDIN not in paths:
         for name, status in results.items():
             if status in ("formatted", "would change"):

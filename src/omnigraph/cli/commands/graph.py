@@ -1,37 +1,32 @@
-"""`omnigraph init`, `snapshot`, `verify`: a graph as a whole."""
+"""`omnigraph init`, `snapshot`, `verify`, `repair`: a graph as a whole."""
 
 from __future__ import annotations
 
 import os.path
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from omnigraph.api.texts import Initialized
+from omnigraph.api.upkeep import Repaired, Verified
+from omnigraph.api.words import DEFAULT_BRANCH
 from omnigraph.base.uri import parse_uri
 from omnigraph.cli.files import read_source
-from omnigraph.cli.options import (
-    BranchOption,
-    ConfigOption,
-    GraphArgument,
-    JsonOption,
-    SchemaOption,
-    TargetOption,
-    UriOption,
-)
+from omnigraph.cli.given import OnGraph
+from omnigraph.cli.options import BranchOption, JsonOption, SchemaOption
 from omnigraph.cli.output import EXIT_FAILURE, say, say_json
-from omnigraph.cli.target import Flags, locate, require_folder, require_local
+from omnigraph.cli.shared import sharing
+from omnigraph.cli.target import require_folder, require_local
 from omnigraph.config.scaffold import write_config
-from omnigraph.config.settings import DEFAULT_BRANCH
 from omnigraph.errors import StorageError
 
 
+@sharing
 def init(
-    ctx: typer.Context,
+    *,
     schema: SchemaOption,
-    graph: GraphArgument = None,
-    uri: UriOption = None,
-    target: TargetOption = None,
-    config: ConfigOption = None,
+    asked: OnGraph,
     json: JsonOption = False,
 ) -> None:
     """Create a graph from a schema, and an omnigraph.yaml beside it if there is none.
@@ -40,7 +35,7 @@ def init(
 
     Example: `omnigraph init --schema people.pg ./people.omni`
     """
-    place = locate(ctx, graph, Flags(uri, target, config))
+    place = asked.place()
     require_local(place.uri, "init")
     require_folder(place.uri)
     source = read_source(schema, "schema")
@@ -54,7 +49,7 @@ def init(
     written = write_config(place.uri)
     if json:
         shown = None if written is None else os.path.normpath(written)
-        say_json({"uri": place.uri, "graph_commit_id": commit, "config_path": shown})
+        say_json(Initialized(place.uri, commit, shown))
     else:
         say(f"initialized {place.uri}")
 
@@ -69,12 +64,9 @@ def _make_folder(uri: str) -> None:
         raise StorageError(f"cannot create '{uri}': {error.strerror}") from error
 
 
+@sharing
 def snapshot(
-    ctx: typer.Context,
-    graph: GraphArgument = None,
-    uri: UriOption = None,
-    target: TargetOption = None,
-    config: ConfigOption = None,
+    asked: OnGraph,
     branch: BranchOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -82,37 +74,22 @@ def snapshot(
 
     Example: `omnigraph snapshot ./people.omni --branch main`
     """
-    place = locate(ctx, graph, Flags(uri, target, config))
+    place = asked.place()
     on_branch = place.branch(branch)
     with place.open("snapshot") as opened:
         taken = opened.snapshot(on_branch)
-    tables = [taken.tables[key] for key in sorted(taken.tables)]
     if json:
-        listed = [
-            {
-                "table_key": table.key,
-                "table_path": table.location,
-                "table_version": table.version,
-                "table_branch": table.branch,
-                "row_count": table.row_count,
-            }
-            for table in tables
-        ]
-        version = taken.manifest_version
-        say_json({"branch": on_branch, "manifest_version": version, "tables": listed})
+        say_json(taken)
         return
     say(f"branch: {on_branch}\nmanifest_version: {taken.manifest_version}")
-    for table in tables:
-        where = table.branch or DEFAULT_BRANCH
-        say(f"{table.key} v{table.version} branch={where} rows={table.row_count}")
+    for table in taken.tables:
+        where = table.table_branch or DEFAULT_BRANCH
+        say(f"{table.table_key} v{table.table_version} branch={where} rows={table.row_count}")
 
 
+@sharing
 def verify(
-    ctx: typer.Context,
-    graph: GraphArgument = None,
-    uri: UriOption = None,
-    target: TargetOption = None,
-    config: ConfigOption = None,
+    asked: OnGraph,
     json: JsonOption = False,
 ) -> None:
     """Check a graph against its own rules, without changing anything.
@@ -121,26 +98,58 @@ def verify(
 
     Example: `omnigraph verify ./people.omni`
     """
-    place = locate(ctx, graph, Flags(uri, target, config))
+    place = asked.place()
     with place.open("verify") as opened:
-        findings = opened.verify()
-    broken = [found for found in findings if not found.harmless]
+        found = Verified(place.uri, tuple(opened.verify()))
     if json:
-        listed = [
-            {
-                "kind": found.kind,
-                "subject": found.subject,
-                "detail": found.detail,
-                "harmless": found.harmless,
-            }
-            for found in findings
-        ]
-        say_json({"uri": place.uri, "status": "error" if broken else "ok", "findings": listed})
+        say_json(found)
     else:
-        for found in findings:
-            label = "INFO " if found.harmless else "ERROR"
-            say(f"{label} {found.kind} {found.subject}: {found.detail}")
-        harmless = len(findings) - len(broken)
-        say(f"verified {place.uri}: {len(broken)} broken, {harmless} harmless")
-    if broken:
+        for one in found.findings:
+            label = "INFO " if one.harmless else "ERROR"
+            say(f"{label} {one.kind} {one.subject}: {one.detail}")
+        broken = len(found.broken)
+        say(f"verified {place.uri}: {broken} broken, {len(found.findings) - broken} harmless")
+    if found.broken:
+        raise typer.Exit(EXIT_FAILURE)
+
+
+@sharing
+def repair(
+    asked: OnGraph,
+    branch: BranchOption = None,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Act; otherwise only show what would be done.")
+    ] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Take changed rows as they are; no rule is checked. Delete rows without a key.",
+        ),
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Show what other tools did to the tables of a graph; with --confirm settle it.
+
+    Compactions and indexes of other tools are taken over, indexes that cannot be read are taken
+    out, and with --force rows whose key is not UTF-8. Exits with 1 when something was refused.
+
+    Example: `omnigraph repair ./people.omni --confirm`
+    """
+    place = asked.place()
+    with place.open("repair", read_only=not confirm) as opened:
+        tables = opened.repair(branch, confirm=confirm, force=force)
+    if json:
+        say_json(Repaired(place.uri, tuple(tables)))
+    else:
+        for table in tables:
+            if table.action != "no_op":
+                found = [table.classification.value, *table.operations]
+                found += [f"lost index {name}" for name in table.lost_indexes]
+                if table.unreadable_keys:
+                    found.append(f"{table.unreadable_keys} rows whose key is not UTF-8")
+                say(f"{table.action} {table.table_key} on {table.branch}: {', '.join(found)}")
+        changed = sum(table.action != "no_op" for table in tables)
+        say(f"looked at {len(tables)} tables of {place.uri}: {changed} to repair or repaired")
+    if any(table.action == "refused" for table in tables):
         raise typer.Exit(EXIT_FAILURE)

@@ -5,34 +5,35 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnigraph.api.keywords import LoadKeywords
+from omnigraph.api.words import Engine, ExportFormat, Mode
+from omnigraph.cli.given import OnGraph
 from omnigraph.cli.options import (
     ActorOption,
     BranchOption,
-    ConfigOption,
-    GraphArgument,
+    IdempotencyOption,
     JsonOption,
-    TargetOption,
-    UriOption,
+    MaxMemoryOption,
+    MessageOption,
+    QuietOption,
+    limits_of,
 )
 from omnigraph.cli.output import UsageError, say, say_json, warn
 from omnigraph.cli.progress import shown_progress
-from omnigraph.cli.target import Flags, Place, locate
-from omnigraph.config.environment import actor
+from omnigraph.cli.shared import Shared, sharing
+from omnigraph.cli.target import Place
 from omnigraph.errors import StorageError
 
 if TYPE_CHECKING:
-    from omnigraph.engine.write.violations import Violation
-    from omnigraph.pipeline.model import LoadResult
-
-Mode = Literal["overwrite", "append", "merge"]
-Engine = Literal["auto", "spark", "inline"]
-Format = Literal["jsonl", "parquet"]
+    from omnigraph.api.violations import Violation
+    from omnigraph.api.writes import LoadResult
+    from omnigraph.graph import Graph
 
 DataOption = Annotated[
     list[str] | None,
@@ -80,84 +81,101 @@ ErrorsOption = Annotated[
     Path | None,
     typer.Option("--errors", help="Also write these faults as JSON lines.", metavar="FILE"),
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 
-def load(
-    ctx: typer.Context,
-    graph: GraphArgument = None,
-    uri: UriOption = None,
-    target: TargetOption = None,
-    config: ConfigOption = None,
+@dataclass(frozen=True, slots=True)
+class AskedLoad:
+    """What is to be loaded, where to and how, as the command line says it."""
+
+    place: Place
+    inputs: list[Any]
+    branch: str
+    errors: Path | None
+    quiet: bool
+    how: LoadKeywords
+
+    @contextlib.contextmanager
+    def running(self, command: str) -> Iterator[tuple[Graph, LoadKeywords]]:
+        """Give the graph and how to load; faults are written down whatever happens."""
+        with (
+            self.place.open(command, read_only=False) as opened,
+            _reported(self.errors),
+            shown_progress(quiet=self.quiet) as progress,
+        ):
+            yield opened, {**self.how, "progress": progress}
+
+
+def asked_load(
+    asked: OnGraph,
     data: DataOption = None,
     type: TypeOption = None,
     edge: EdgeOption = None,
     branch: BranchOption = None,
-    mode: Annotated[
-        Mode, typer.Option("--mode", help="What happens to rows that are there.")
-    ] = "overwrite",
     engine: EngineOption = None,
     memory: MemoryOption = None,
     skip_bad_rows: SkipOption = False,
     errors: ErrorsOption = None,
     max_errors: MaxErrorsOption = None,
+    max_memory: MaxMemoryOption = None,
     as_actor: ActorOption = None,
+    message: MessageOption = None,
+    idempotency_key: IdempotencyOption = None,
     quiet: QuietOption = False,
+) -> AskedLoad:
+    """Return what is to be loaded."""
+    inputs, limits = _inputs(data, type, edge), limits_of(memory=max_memory)
+    place = _with_memory(asked.place(), memory)
+    how = LoadKeywords(
+        engine=engine,
+        actor=place.actor(as_actor),
+        message=message,
+        on_error="skip" if skip_bad_rows else "fail",
+        max_errors=max_errors,
+        idempotency_key=idempotency_key,
+        limits=limits,
+    )
+    return AskedLoad(place, inputs, place.branch(branch), errors, quiet, how)
+
+
+OfLoad = Annotated[AskedLoad, Shared(asked_load)]
+
+
+@sharing
+def load(
+    *,
+    asked: OfLoad,
+    mode: Annotated[
+        Mode, typer.Option("--mode", help="What happens to rows that are there.")
+    ] = Mode.OVERWRITE,
     json: JsonOption = False,
 ) -> None:
     """Load files into a branch as one commit, or not at all.
 
     Example: `omnigraph load ./people.omni --data people.jsonl --mode merge`
     """
-    inputs = _inputs(data, type, edge)
-    place = _with_memory(locate(ctx, graph, Flags(uri, target, config)), memory)
-    on_branch = place.branch(branch)
-    with (
-        place.open("load", read_only=False) as opened,
-        _reported(errors),
-        shown_progress(quiet=quiet) as progress,
-    ):
-        done = opened.load(
-            inputs,
+    with asked.running("load") as (graph, how):
+        done = graph.load(
+            asked.inputs,
             mode,
-            branch=on_branch,
-            engine=engine,
-            actor=as_actor or actor(place.settings.environment),
-            on_error="skip" if skip_bad_rows else "fail",
-            max_errors=max_errors,
-            progress=progress,
+            branch=asked.branch,
+            **how,
         )
-    _tell_skipped(done, errors)
-    nodes, edges = done.nodes_loaded, done.edges_loaded
+    _tell_skipped(done, asked.errors)
     if json:
-        say_json(
-            {
-                "uri": place.uri,
-                **done.summary(),
-                "nodes_loaded": sum(nodes.values()),
-                "edges_loaded": sum(edges.values()),
-                "node_types_loaded": len(nodes),
-                "edge_types_loaded": len(edges),
-            }
-        )
-    else:
-        say(
-            f"loaded {place.uri} on branch {on_branch} with {mode}: "
-            f"{sum(nodes.values())} nodes across {len(nodes)} node types, "
-            f"{sum(edges.values())} edges across {len(edges)} edge types"
-        )
+        say_json(asked.place.named(done))
+        return
+    nodes, edges = done.nodes_loaded, done.edges_loaded
+    say(
+        f"loaded {asked.place.uri} on branch {done.branch} with {done.mode}: "
+        f"{sum(nodes.values())} nodes across {len(nodes)} node types, "
+        f"{sum(edges.values())} edges across {len(edges)} edge types{_when(done)}"
+    )
 
 
+@sharing
 def ingest(
-    ctx: typer.Context,
-    graph: GraphArgument = None,
-    uri: UriOption = None,
-    target: TargetOption = None,
-    config: ConfigOption = None,
-    data: DataOption = None,
-    type: TypeOption = None,
-    edge: EdgeOption = None,
-    branch: BranchOption = None,
+    *,
+    asked: OfLoad,
     source: Annotated[
         str | None,
         typer.Option(
@@ -168,66 +186,42 @@ def ingest(
     ] = None,
     mode: Annotated[
         Mode, typer.Option("--mode", help="What happens to rows that are there.")
-    ] = "merge",
-    engine: EngineOption = None,
-    memory: MemoryOption = None,
-    skip_bad_rows: SkipOption = False,
-    errors: ErrorsOption = None,
-    max_errors: MaxErrorsOption = None,
-    as_actor: ActorOption = None,
-    quiet: QuietOption = False,
+    ] = Mode.MERGE,
     json: JsonOption = False,
 ) -> None:
     """Load files into a branch, creating the branch first if it does not exist.
 
     Example: `omnigraph ingest ./people.omni --branch review/may --data batch.jsonl`
     """
-    inputs = _inputs(data, type, edge)
-    place = _with_memory(locate(ctx, graph, Flags(uri, target, config)), memory)
-    on_branch, origin = place.branch(branch), place.branch(source)
-    who = as_actor or actor(place.settings.environment)
-    with (
-        place.open("ingest", read_only=False) as opened,
-        _reported(errors),
-        shown_progress(quiet=quiet) as progress,
-    ):
-        done = opened.ingest(
-            inputs,
-            branch=on_branch,
-            source=origin,
+    with asked.running("ingest") as (graph, how):
+        done = graph.ingest(
+            asked.inputs,
+            branch=asked.branch,
+            source=asked.place.branch(source),
             mode=mode,
-            engine=engine,
-            actor=who,
-            on_error="skip" if skip_bad_rows else "fail",
-            max_errors=max_errors,
-            progress=progress,
+            **how,
         )
-    _tell_skipped(done, errors)
+    _tell_skipped(done, asked.errors)
     if json:
-        say_json(
-            {
-                "uri": place.uri,
-                **done.summary(),
-                "base_branch": origin,
-                "branch_created": done.branch_created,
-                "actor_id": who,
-            }
-        )
+        say_json(asked.place.named(done))
         return
     state = "branch created" if done.branch_created else "branch exists"
-    say(f"ingested {place.uri} into branch {on_branch} from {origin} with {mode} ({state})")
+    into = f"ingested {asked.place.uri} into branch {done.branch} from {done.base_branch}"
+    say(f"{into} with {done.mode} ({state}){_when(done)}")
     for table in done.tables:
         say(f"{table.table_key} rows_loaded={table.rows_loaded}")
-    if who is not None:
-        say(f"actor_id: {who}")
+    if done.actor_id is not None:
+        say(f"actor_id: {done.actor_id}")
 
 
+def _when(done: LoadResult) -> str:
+    return f", made before by commit {done.commit_id}" if done.replayed else ""
+
+
+@sharing
 def export(
-    ctx: typer.Context,
-    graph: GraphArgument = None,
-    uri: UriOption = None,
-    target: TargetOption = None,
-    config: ConfigOption = None,
+    *,
+    asked: OnGraph,
     branch: BranchOption = None,
     snapshot: Annotated[
         str | None,
@@ -241,13 +235,16 @@ def export(
         list[str] | None,
         typer.Option("--table", help="Only this table; repeatable.", metavar="KEY"),
     ] = None,
-    format: Annotated[Format, typer.Option("--format", "-f", help="What to write.")] = "jsonl",
+    format: Annotated[
+        ExportFormat, typer.Option("--format", "-f", help="What to write.")
+    ] = "jsonl",
     output: Annotated[
         str,
         typer.Option(
             "--output", "-o", help="File, or folder for Parquet; `-` is stdout.", metavar="PATH"
         ),
     ] = "-",
+    max_memory: MaxMemoryOption = None,
     jsonl: Annotated[bool, typer.Option("--jsonl", hidden=True)] = False,
 ) -> None:
     """Write a graph out as JSON lines that load back, or as one Parquet file per type.
@@ -260,7 +257,7 @@ def export(
         raise UsageError("--branch and --snapshot exclude each other")
     if format == "parquet" and output == "-":
         raise UsageError("Parquet needs a folder", hint="name one with --output")
-    place = locate(ctx, graph, Flags(uri, target, config))
+    place = asked.place()
     with place.open("export") as opened:
         opened.export(
             output,
@@ -269,6 +266,7 @@ def export(
             tables=table or (),
             branch=place.branch(branch),
             at=snapshot,
+            limits=limits_of(memory=max_memory),
         )
 
 
@@ -325,19 +323,7 @@ def _write_errors(violations: Sequence[Violation], path: Path | None) -> None:
         return
     import orjson
 
-    lines = [
-        orjson.dumps(
-            {
-                "place": one.place,
-                "rule": str(one.rule),
-                "type": one.type_name or None,
-                "property": one.prop,
-                "id": one.row_id,
-                "message": one.message,
-            }
-        )
-        for one in violations
-    ]
+    lines = [orjson.dumps(one.to_json_value()) for one in violations]
     try:
         path.write_bytes(b"".join(line + b"\n" for line in lines))
     except OSError as error:

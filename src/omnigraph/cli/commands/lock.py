@@ -3,54 +3,45 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from omnigraph.cli.options import (
-    ConfigOption,
-    GraphArgument,
-    JsonOption,
-    TargetOption,
-    UriOption,
-)
+from omnigraph.api.upkeep import LockBroken, LockList
+from omnigraph.cli.given import ByFlags, OnGraph
+from omnigraph.cli.options import JsonOption
 from omnigraph.cli.output import say, say_json
-from omnigraph.cli.target import Flags, locate, locate_named
-
-if TYPE_CHECKING:
-    from omnigraph.storage.holders import Holder
+from omnigraph.cli.shared import sharing
 
 app = typer.Typer(help="Show and break locks.", no_args_is_help=True)
 
 
 @app.command()
+@sharing
 def show(
-    ctx: typer.Context,
-    graph: GraphArgument = None,
-    uri: UriOption = None,
-    target: TargetOption = None,
-    config: ConfigOption = None,
+    asked: OnGraph,
     json: JsonOption = False,
 ) -> None:
     """Show every lock that is held now, and by whom.
 
     Example: `omnigraph lock show ./people.omni`
     """
-    place = locate(ctx, graph, Flags(uri, target, config))
+    place = asked.place()
     with place.open("lock show") as opened:
-        holders = opened.store.locks()
+        holders = opened.locks()
     if json:
-        say_json({"locks": [_facts(holder) for holder in holders]})
+        say_json(LockList(tuple(holders)))
         return
     for holder in holders:
-        say(f"{holder.name} held by {holder} since {_moment(holder.since_us)}")
+        say(f"{holder.name} held by {holder} since {_moment(holder.since)}")
     if not holders:
         say("no locks are held")
 
 
 @app.command("break")
+@sharing
 def break_lock(
-    ctx: typer.Context,
+    *,
     words: Annotated[
         list[str],
         typer.Argument(
@@ -59,9 +50,7 @@ def break_lock(
             show_default=False,
         ),
     ],
-    uri: UriOption = None,
-    target: TargetOption = None,
-    config: ConfigOption = None,
+    asked: ByFlags,
     json: JsonOption = False,
 ) -> None:
     """Take a lock away from a writer that is gone.
@@ -71,26 +60,15 @@ def break_lock(
 
     Example: `omnigraph lock break branch:main ./people.omni`
     """
-    place, name = locate_named(ctx, words, "a lock name", Flags(uri, target, config))
+    place, name = asked.named(words, "a lock name")
     with place.open("lock break") as graph:
-        holder = graph.store.break_lock(name)
+        holder = graph.break_lock(name)
     if json:
-        held = None if holder is None else _facts(holder)
-        say_json({"name": name, "broken": holder is not None, "holder": held})
+        say_json(LockBroken(name, holder))
     elif holder is None:
         say(f"lock {name} is not held")
     else:
-        say(f"broke lock {name}, held by {holder} since {_moment(holder.since_us)}")
-
-
-def _facts(holder: Holder) -> dict[str, Any]:
-    return {
-        "name": holder.name,
-        "operation": holder.operation,
-        "pid": holder.pid,
-        "host": holder.host,
-        "since": holder.since_us,
-    }
+        say(f"broke lock {name}, held by {holder} since {_moment(holder.since)}")
 
 
 def _moment(microseconds: int) -> str:

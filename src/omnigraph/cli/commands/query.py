@@ -9,17 +9,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from omnigraph.cli.files import STDIN, read_source
-from omnigraph.cli.options import (
-    ConfigOption,
-    GraphArgument,
-    JsonOption,
-    MaybeSchemaOption,
-    QueryOption,
-    TargetOption,
-    UriOption,
-)
+from omnigraph.cli.given import OnGraph
+from omnigraph.cli.options import JsonOption, MaybeSchemaOption, QueryOption
 from omnigraph.cli.output import EXIT_FAILURE, say, say_json, warn
-from omnigraph.cli.target import Flags, Place, find_uri, merged, one_uri, read_settings
+from omnigraph.cli.shared import sharing
+from omnigraph.cli.target import Place
 from omnigraph.config.environment import wants_color
 from omnigraph.config.settings import Settings
 from omnigraph.errors import BadRequestError
@@ -33,13 +27,11 @@ app = typer.Typer(help="Check queries.", no_args_is_help=True)
 
 @app.command("lint")
 @app.command("check")
+@sharing
 def lint(
-    ctx: typer.Context,
+    *,
     query: QueryOption,
-    graph: GraphArgument = None,
-    uri: UriOption = None,
-    target: TargetOption = None,
-    config: ConfigOption = None,
+    asked: OnGraph,
     schema: MaybeSchemaOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -52,14 +44,14 @@ def lint(
     from omnigraph.compiler.diagnostics import render
     from omnigraph.compiler.query.lint import lint_queries
 
-    settings = read_settings(ctx, config)
-    address = find_uri(settings, one_uri(graph, uri), merged(ctx, Flags(uri, target, config)))
+    settings = asked.settings()
+    address = asked.find_uri(settings)
     catalog, origin = _catalog_of(settings, schema, address)
     path = STDIN if Path(query) == STDIN else settings.find_query_file(query)
     source = read_source(path, "query")
     result = lint_queries(catalog, source, str(path), origin)
     if json:
-        say_json(result.to_json())
+        say_json(result)
     else:
         color = wants_color(sys.stderr)
         for found in result.diagnostics:

@@ -3,91 +3,58 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from omnigraph.cli.formats import ReadOutput, TableStyle, lines
+from omnigraph.cli.formats import TableStyle, lines
+from omnigraph.cli.given import OfQuery, OfState, ReadLimits
 from omnigraph.cli.options import (
     ActorOption,
-    AliasOption,
     BranchOption,
-    ConfigOption,
+    FormatOption,
+    IdempotencyOption,
     JsonOption,
-    MaybeQueryOption,
-    NameOption,
-    ParamOption,
-    ParamsFileOption,
-    ParamsOption,
-    QueryStringOption,
-    TargetOption,
-    UriOption,
+    MaxMemoryOption,
+    MaxSecondsOption,
+    MessageOption,
+    limits_of,
 )
 from omnigraph.cli.output import UsageError, say, say_json
-from omnigraph.cli.request import QueryFlags, Request, build_request
-from omnigraph.cli.target import Flags
-from omnigraph.config.environment import actor, wants_color
+from omnigraph.cli.request import Request
+from omnigraph.cli.shared import sharing
+from omnigraph.config.environment import wants_color
 from omnigraph.config.settings import OutputFormat
 
-Words = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="URI|ARG",
-        help="The graph, then the alias's arguments.",
-        show_default=False,
-    ),
-]
-FormatOption = Annotated[
-    OutputFormat | None,
-    typer.Option("--format", "-f", help="Layout; default: the alias's, cli.output_format, table."),
-]
-SnapshotOption = Annotated[
-    str | None,
-    typer.Option("--snapshot", help="Read the past: a commit id.", metavar="COMMIT"),
-]
 
-
+@sharing
 def read(
-    ctx: typer.Context,
-    words: Words = None,
-    uri: UriOption = None,
-    target: TargetOption = None,
-    config: ConfigOption = None,
-    query: MaybeQueryOption = None,
-    query_string: QueryStringOption = None,
-    alias: AliasOption = None,
-    name: NameOption = None,
-    params: ParamsOption = None,
-    params_file: ParamsFileOption = None,
-    param: ParamOption = None,
-    branch: BranchOption = None,
-    snapshot: SnapshotOption = None,
+    *,
+    asked: OfQuery,
+    state: OfState,
     format: FormatOption = None,
+    limits: ReadLimits,
     json: JsonOption = False,
 ) -> None:
     """Run a read query and print its rows.
 
     Example: `omnigraph read ./people.omni -q people.gq -n adults -p min=30 --format csv`
     """
-    if branch is not None and snapshot is not None:
-        raise UsageError("--branch and --snapshot exclude each other")
     if json and format is not None:
         raise UsageError("--json and --format exclude each other")
-    asked = QueryFlags(query, query_string, alias, name, params, params_file, param or ())
-    request = build_request(ctx, "read", words or (), Flags(uri, target, config), asked)
+    request = asked.request("read")
     wanted = "json" if json else chosen_format(request, format)
-    on_branch = request.branch(branch)
+    on_branch = request.branch(state.branch)
     with request.place.open("read") as graph:
         result = graph.query(
-            request.source, request.name, request.params, branch=on_branch, at=snapshot
+            request.source,
+            request.name,
+            request.params,
+            branch=on_branch,
+            at=state.snapshot,
+            limits=limits,
         )
-    output = ReadOutput(
-        result.query_name,
-        on_branch if snapshot is None else None,
-        snapshot,
-        result.columns,
-        result.to_json_rows(),
-    )
+    output = result.output(branch=on_branch, snapshot=state.snapshot)
     style = table_style(request)
     sys.stdout.writelines(f"{line}\n" for line in lines(output, wanted, style))
 
@@ -104,21 +71,13 @@ def table_style(request: Request) -> TableStyle:
     return TableStyle(cli.table_max_column_width, cli.table_cell_layout, wants_color(sys.stdout))
 
 
+@sharing
 def change(
-    ctx: typer.Context,
-    words: Words = None,
-    uri: UriOption = None,
-    target: TargetOption = None,
-    config: ConfigOption = None,
-    query: MaybeQueryOption = None,
-    query_string: QueryStringOption = None,
-    alias: AliasOption = None,
-    name: NameOption = None,
-    params: ParamsOption = None,
-    params_file: ParamsFileOption = None,
-    param: ParamOption = None,
+    *,
+    asked: OfQuery,
     branch: BranchOption = None,
     as_actor: ActorOption = None,
+    message: MessageOption = None,
     if_commit: Annotated[
         str | None,
         typer.Option(
@@ -127,24 +86,19 @@ def change(
             metavar="COMMIT",
         ),
     ] = None,
-    idempotency_key: Annotated[
-        str | None,
-        typer.Option(
-            "--idempotency-key",
-            help="Repeating the request under its key writes once.",
-            metavar="KEY",
-        ),
-    ] = None,
+    idempotency_key: IdempotencyOption = None,
+    max_seconds: MaxSecondsOption = None,
+    max_memory: MaxMemoryOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run a mutation: all of its statements as one commit, or none.
 
     Example: `omnigraph change ./people.omni -q people.gq -n add_person -p name=Ann -p age=41`
     """
-    asked = QueryFlags(query, query_string, alias, name, params, params_file, param or ())
-    request = build_request(ctx, "change", words or (), Flags(uri, target, config), asked)
+    limits = limits_of(max_seconds, max_memory)
+    request = asked.request("change")
     on_branch = request.branch(branch)
-    who = as_actor or actor(request.place.settings.environment)
+    who = request.place.actor(as_actor)
     with request.place.open("change", read_only=False) as graph:
         done = graph.mutate(
             request.source,
@@ -152,20 +106,13 @@ def change(
             request.params,
             branch=on_branch,
             actor=who,
+            message=message,
             if_head=if_commit,
             idempotency_key=idempotency_key,
+            limits=limits,
         )
-    facts: dict[str, Any] = {
-        "branch": on_branch,
-        "query_name": request.name,
-        "affected_nodes": done.affected_nodes,
-        "affected_edges": done.affected_edges,
-        "actor_id": who,
-        "commit_id": done.commit_id,
-        "replayed": done.replayed,
-    }
     if json:
-        say_json(facts)
+        say_json(done)
         return
     counts = f"{done.affected_nodes} nodes, {done.affected_edges} edges"
     say(f"changed {on_branch} via {request.name}: {counts}")

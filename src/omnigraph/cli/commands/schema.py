@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from omnigraph.api.texts import SchemaCheck, SchemaDraft, SchemaText
 from omnigraph.cli.files import read_source
-from omnigraph.cli.options import (
-    ConfigOption,
-    GraphArgument,
-    JsonOption,
-    SchemaOption,
-    TargetOption,
-    UriOption,
-)
+from omnigraph.cli.given import OnGraph
+from omnigraph.cli.options import JsonOption, SchemaOption
 from omnigraph.cli.output import EXIT_FAILURE, complain, say, say_json, warn
-from omnigraph.cli.target import Flags, locate
+from omnigraph.cli.shared import sharing
 from omnigraph.errors import BadRequestError, StorageError
 
 app = typer.Typer(help="Check, draft, show and plan schemas.", no_args_is_help=True)
@@ -38,48 +33,34 @@ def check(schema: SchemaOption, json: JsonOption = False) -> None:
         loaded = load_schema(read_source(schema, "schema"))
     except DiagnosticsError as error:
         if json:
-            say_json(_report(schema, "error", {}, error.to_json()))
+            say_json(SchemaCheck("error", str(schema), findings=tuple(error.to_json())))
         else:
             complain(error)
         raise typer.Exit(EXIT_FAILURE) from None
     catalog = loaded.catalog
-    counts = {
-        "interfaces": len(catalog.interfaces),
-        "nodes": len(catalog.nodes),
-        "edges": len(catalog.edges),
-    }
+    interfaces, nodes, edges = len(catalog.interfaces), len(catalog.nodes), len(catalog.edges)
     if json:
-        say_json(_report(schema, "ok", counts | {"schema_hash": catalog.schema_hash}, []))
+        say_json(SchemaCheck("ok", str(schema), interfaces, nodes, edges, catalog.schema_hash))
     else:
-        numbers = ", ".join(f"{number} {what}" for what, number in counts.items())
-        say(f"OK    {schema}: {numbers}")
-
-
-def _report(
-    path: Path, status: str, facts: dict[str, Any], findings: list[dict[str, Any]]
-) -> dict[str, Any]:
-    return {"status": status, "schema_path": str(path), **facts, "findings": findings}
+        say(f"OK    {schema}: {interfaces} interfaces, {nodes} nodes, {edges} edges")
 
 
 @app.command("get")
 @app.command("show")
+@sharing
 def show(
-    ctx: typer.Context,
-    graph: GraphArgument = None,
-    uri: UriOption = None,
-    target: TargetOption = None,
-    config: ConfigOption = None,
+    asked: OnGraph,
     json: JsonOption = False,
 ) -> None:
     """Print the accepted schema of a graph.
 
     Example: `omnigraph schema get ./people.omni`
     """
-    place = locate(ctx, graph, Flags(uri, target, config))
+    place = asked.place()
     with place.open("schema show") as opened:
         text = opened.schema
     if json:
-        say_json({"schema_source": text})
+        say_json(SchemaText(text))
     else:
         say(text.removesuffix("\n"))
 
@@ -105,7 +86,7 @@ def infer(
 
     Example: `omnigraph schema infer people.csv knows.parquet --output company.pg`
     """
-    from omnigraph.pipeline.infer import infer_schema
+    from omnigraph.pipeline.infer.draft import infer_schema
 
     draft = infer_schema(files, sample)
     if output is not None:
@@ -117,15 +98,9 @@ def infer(
         except OSError as error:
             raise StorageError(f"cannot write '{output}': {error.strerror}") from error
     if json:
+        written = None if output is None else str(output)
         say_json(
-            {
-                "schema": draft.text,
-                "output": None if output is None else str(output),
-                "rows": draft.rows,
-                "nodes": draft.nodes,
-                "edges": draft.edges,
-                "notes": draft.notes,
-            }
+            SchemaDraft(draft.text, written, draft.rows, draft.nodes, draft.edges, draft.notes)
         )
         return
     if output is None:
@@ -137,13 +112,11 @@ def infer(
 
 
 @app.command()
+@sharing
 def plan(
-    ctx: typer.Context,
+    *,
     schema: SchemaOption,
-    graph: GraphArgument = None,
-    uri: UriOption = None,
-    target: TargetOption = None,
-    config: ConfigOption = None,
+    asked: OnGraph,
     allow_data_loss: Annotated[
         bool,
         typer.Option(
@@ -158,21 +131,17 @@ def plan(
 
     Example: `omnigraph schema plan --schema next.pg ./people.omni`
     """
-    place = locate(ctx, graph, Flags(uri, target, config))
+    place = asked.place()
     source = read_source(schema, "schema")
     with place.open("schema plan") as opened:
         found = opened.plan_schema(source, allow_data_loss=allow_data_loss)
     if json:
-        facts = found.to_json()
-        counted = {"supported": found.supported, "step_count": len(found.steps)}
-        say_json({"uri": place.uri, **counted, "steps": facts["steps"]})
+        say_json(place.named(found))
         return
-    from omnigraph.compiler.catalog.steps import UnsupportedChange, describe
-
     say(f"schema plan for {place.uri}\nsupported: {'yes' if found.supported else 'no'}")
     for step in found.steps:
-        say(f"- {describe(step)}")
-        if isinstance(step, UnsupportedChange):
+        say(f"- {step.text}")
+        if step.hint is not None:
             say(f"  hint: {step.hint}")
     if not found.steps:
         say("no schema changes")

@@ -7,28 +7,17 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli.commands.read import FormatOption
 from omnigraph.cli.formats import TableStyle
-from omnigraph.cli.options import (
-    ActorOption,
-    BranchOption,
-    ConfigOption,
-    GraphArgument,
-    JsonOption,
-    TargetOption,
-    UriOption,
-)
+from omnigraph.cli.given import OnGraph
+from omnigraph.cli.options import ActorOption, BranchOption, FormatOption, JsonOption
 from omnigraph.cli.output import UsageError, say, warn
-from omnigraph.cli.target import Flags, locate
-from omnigraph.config.environment import actor, history_file, wants_color
+from omnigraph.cli.shared import sharing
+from omnigraph.config.environment import history_file, wants_color
 
 
+@sharing
 def shell(
-    ctx: typer.Context,
-    graph: GraphArgument = None,
-    uri: UriOption = None,
-    target: TargetOption = None,
-    config: ConfigOption = None,
+    asked: OnGraph,
     branch: BranchOption = None,
     format: FormatOption = None,
     as_actor: ActorOption = None,
@@ -43,7 +32,7 @@ def shell(
     """
     if json and format is not None:
         raise UsageError("--json and --format exclude each other")
-    place = locate(ctx, graph, Flags(uri, target, config))
+    place = asked.place()
     settings = place.settings
     with place.open("shell", read_only=read_only) as opened:
         from omnigraph.cli.shell.loop import is_terminal, run_interactive, run_piped
@@ -59,7 +48,7 @@ def shell(
             warn,
             "json" if json else format or cli.output_format,
             TableStyle(cli.table_max_column_width, cli.table_cell_layout, wants_color(sys.stdout)),
-            as_actor or actor(settings.environment),
+            place.actor(as_actor),
         )
         if is_terminal():
             name = place.uri.rstrip("/").rpartition("/")[2].removesuffix(".omni")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.cli.commands.explain import profile_text
-from omnigraph.cli.formats import ReadOutput, TableStyle, lines
-from omnigraph.cli.shell.statement import Statement, parse_statement, parse_value
+from omnigraph.cli.formats import TableStyle, lines
+from omnigraph.cli.request import json_or_text
+from omnigraph.cli.shell.statement import Statement, parse_statement
 from omnigraph.compiler.compile import CompiledQuery, compile_file
 from omnigraph.compiler.diagnostics import DiagnosticsError, did_you_mean
 from omnigraph.config.settings import OUTPUT_FORMATS, OutputFormat
@@ -84,8 +85,7 @@ class Session:
     def _read(self, statement: Statement, query: CompiledQuery) -> str:
         params = self._params_of(query)
         result = self.graph.query(statement.source, query.name, params, branch=self.branch)
-        output = ReadOutput(query.name, self.branch, None, result.columns, result.to_json_rows())
-        for line in lines(output, self.format, self.style):
+        for line in lines(result.output(branch=self.branch), self.format, self.style):
             self.say(line)
         return f"{len(result)} rows"
 
@@ -146,7 +146,7 @@ class Session:
     def _set(self, rest: str) -> None:
         name, _, value = rest.partition(" ")
         if value.strip():
-            self.params[name.removeprefix("$")] = parse_value(value.strip())
+            self.params[name.removeprefix("$")] = json_or_text(value.strip())
         elif name:
             raise BadRequestError(f"\\set {name} lacks a value", hint=f"\\set {name} 30")
         for line in self._shown_params():

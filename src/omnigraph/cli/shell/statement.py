@@ -6,7 +6,6 @@ one. A declaration ends with its closing brace; a body ends with `;` or an empty
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -85,14 +84,6 @@ def parse_statement(text: str, params: Mapping[str, Any]) -> Statement:
     declared = ", ".join(f"${name}: {_type_of(params[name])}" for name in used if name in params)
     head = f"query {BODY_NAME}({declared}) {{\n"
     return Statement(Source(f"{head}{typed.text}\n}}", NAME), typed, len(head))
-
-
-def parse_value(word: str) -> object:
-    r"""Return the value of `\set`: JSON if it is, else the text as it stands."""
-    try:
-        return json.loads(word)
-    except ValueError:
-        return word
 
 
 def _type_of(value: object) -> str:

@@ -40,7 +40,7 @@ from omnigraph.compiler.catalog.schema_ir import (
     canonical_annotations,
     canonical_constraints,
 )
-from omnigraph.compiler.diagnostics import Findings
+from omnigraph.compiler.diagnostics import DiagnosticList
 from omnigraph.compiler.schema import ast as syntax
 from omnigraph.compiler.schema.parser import read_schema
 from omnigraph.compiler.schema.shape import node_shape
@@ -68,7 +68,7 @@ def load_schema(source: Source, accepted: SchemaIr | None = None) -> LoadedSchem
     Raises:
         DiagnosticsError: everything that is wrong with the text.
     """
-    findings = Findings(source)
+    findings = DiagnosticList(source)
     reading = read_schema(source, findings)
     check_names(reading.ast, findings, reading.unread)
     check_patterns(reading.ast, findings)
@@ -83,7 +83,7 @@ def build_catalog(ast: syntax.SchemaAst, source: Source) -> Catalog:
     Raises:
         DiagnosticsError: names clash or point nowhere, or a pattern is invalid.
     """
-    findings = Findings(source)
+    findings = DiagnosticList(source)
     check_names(ast, findings, syntax.Unread())
     check_patterns(ast, findings)
     findings.raise_if_errors()

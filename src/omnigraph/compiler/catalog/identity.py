@@ -77,7 +77,7 @@ def assign_ids(draft: SchemaIr, accepted: SchemaIr | None) -> SchemaIr:
     retired = set(accepted.retired_ids) | _dropped_ids(accepted, ancestors.values())
     taken = retired | {found.type_id for found in ancestors.values()}
 
-    def settle(found: _AnyType) -> _AnyType:
+    def identified(found: _AnyType) -> _AnyType:
         kind = kind_of(found)
         ancestor = ancestors.get((kind, found.name))
         type_id = ancestor.type_id if ancestor else _free_id(f"{kind}:{found.name}", taken)
@@ -86,11 +86,42 @@ def assign_ids(draft: SchemaIr, accepted: SchemaIr | None) -> SchemaIr:
         return replace(found, type_id=type_id, properties=properties)
 
     return SchemaIr(
-        tuple(settle(found) for found in draft.interfaces),
-        tuple(settle(found) for found in draft.nodes),
-        tuple(settle(found) for found in draft.edges),
+        tuple(identified(found) for found in draft.interfaces),
+        tuple(identified(found) for found in draft.nodes),
+        tuple(identified(found) for found in draft.edges),
         tuple(sorted(retired)),
     )
+
+
+def with_renames(accepted: SchemaIr, later: SchemaIr) -> SchemaIr:
+    """Return a later accepted IR that says of its parts what they were called before.
+
+    Accepted IRs know who is who by ids alone; what a plan is made from says so by names.
+    """
+
+    def told(found: _AnyType) -> _AnyType:
+        before = known.get((kind_of(found), found.type_id))
+        if before is None:
+            return found
+        were = {prop.prop_id: prop.name for prop in before.properties}
+        properties = tuple(
+            replace(prop, renamed_from=_other_name(were.get(prop.prop_id), prop.name))
+            for prop in found.properties
+        )
+        renamed_from = _other_name(before.name, found.name)
+        return replace(found, properties=properties, renamed_from=renamed_from)
+
+    known = {(kind, one.type_id): one for kind in TypeKind for one in accepted.of_kind(kind)}
+    return replace(
+        later,
+        interfaces=tuple(map(told, later.interfaces)),
+        nodes=tuple(map(told, later.nodes)),
+        edges=tuple(map(told, later.edges)),
+    )
+
+
+def _other_name(before: str | None, now: str) -> str | None:
+    return before if before != now else None
 
 
 def _settle_properties(

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from omnigraph.base.table_keys import edge_key, node_key
 from omnigraph.compiler.types import PropType, Scalar
 from omnigraph.errors import BadRequestError, NotFoundError
 
@@ -99,7 +100,7 @@ class NodeType:
     @property
     def table_key(self) -> str:
         """The name of this type's table in the manifest."""
-        return f"node:{self.name}"
+        return node_key(self.name)
 
     @cached_property
     def blobs(self) -> frozenset[str]:
@@ -124,7 +125,7 @@ class EdgeType:
     @property
     def table_key(self) -> str:
         """The name of this type's table in the manifest."""
-        return f"edge:{self.name}"
+        return edge_key(self.name)
 
     @cached_property
     def blobs(self) -> frozenset[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from omnigraph.compiler.catalog.model import DST, ID, SRC
-from omnigraph.compiler.diagnostics import Diagnostic, Findings, Phase, did_you_mean
+from omnigraph.compiler.diagnostics import Diagnostic, DiagnosticList, Phase, did_you_mean
 from omnigraph.compiler.schema.ast import (
     Constraint,
     Declaration,
@@ -48,7 +48,7 @@ _EDGE_COLUMNS = {
 _Decl = TypeVar("_Decl", bound=Declaration)
 
 
-def check_names(ast: SchemaAst, findings: Findings, unread: Unread) -> None:
+def check_names(ast: SchemaAst, findings: DiagnosticList, unread: Unread) -> None:
     """Report every clash and every name that points nowhere.
 
     Args:
@@ -74,7 +74,7 @@ def check_names(ast: SchemaAst, findings: Findings, unread: Unread) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Checker:
-    findings: Findings
+    findings: DiagnosticList
 
     def report(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
         self.findings.add(Diagnostic(code, Phase.CATALOG, message, span, hint))

@@ -6,11 +6,11 @@ schema that has a pattern.
 
 from __future__ import annotations
 
-from omnigraph.compiler.diagnostics import Diagnostic, Findings, Phase
+from omnigraph.compiler.diagnostics import Diagnostic, DiagnosticList, Phase
 from omnigraph.compiler.schema.ast import Check, SchemaAst
 
 
-def check_patterns(ast: SchemaAst, findings: Findings) -> None:
+def check_patterns(ast: SchemaAst, findings: DiagnosticList) -> None:
     """Report every pattern that cannot be compiled."""
     checks = [
         constraint

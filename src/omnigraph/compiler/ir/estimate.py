@@ -6,9 +6,11 @@ guessed by the shape of the predicate alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import assert_never
 
+from omnigraph.base.table_keys import type_of
 from omnigraph.compiler.ir.facts import Statistics
 from omnigraph.compiler.ir.ops import (
     AntiJoin,
@@ -17,6 +19,7 @@ from omnigraph.compiler.ir.ops import (
     Expand,
     Filter,
     IsNull,
+    Join,
     Literal,
     NodeScan,
     Op,
@@ -25,7 +28,8 @@ from omnigraph.compiler.ir.ops import (
     TextMatch,
     expr_vars,
 )
-from omnigraph.compiler.query.ast import CompareOp
+from omnigraph.compiler.ir.reads import bindings
+from omnigraph.compiler.operations import CompareOp
 
 _GUESSES = {CompareOp.EQ: 0.1, CompareOp.IN: 0.2, CompareOp.NE: 0.9, CompareOp.CONTAINS: 0.2}
 _RANGE = 0.3
@@ -85,7 +89,7 @@ def _compared(predicate: Compare, tables: Tables, statistics: Statistics) -> flo
 def scanned(op: NodeScan, statistics: Statistics) -> float:
     """Return how many nodes a scan is likely to find."""
     size = statistics.nodes.get(op.type_name, 0)
-    return size * selectivity(op.filters, {op.var: f"node:{op.type_name}"}, statistics)
+    return size * selectivity(op.filters, dict(bindings(op)), statistics)
 
 
 def reached(
@@ -100,8 +104,24 @@ def reached(
     degree = statistics.edges.get(edge, 0) / max(1, statistics.nodes.get(starts, 0))
     if direction is Direction.BOTH:
         degree *= 2
-    found = sum(degree**hop for hop in range(hops[0], hops[1] + 1))
-    return float(min(found, max(1, statistics.nodes.get(ends, 0))))
+    return _walked(degree, hops, float(max(1, statistics.nodes.get(ends, 0))))
+
+
+def _walked(degree: float, hops: tuple[int, int], most: float) -> float:
+    """Return the sum of `degree**hop` over the hops, at most `most`, whatever the bounds are."""
+    first, count = hops[0], hops[1] - hops[0] + 1
+    if degree <= 0.0:
+        return 0.0
+    if degree == 1.0:
+        return min(float(count), most)
+    grows = math.log(degree)
+    # In logarithms, where nothing overflows: what is beyond `most` need not be known.
+    if hops[1] * grows > math.log(most):
+        return most
+    if count == 1:
+        return float(degree**first)
+    share = math.expm1(count * grows) / math.expm1(grows)
+    return min(math.exp(first * grows) * share, most)
 
 
 def estimated_rows(ops: Sequence[Op], statistics: Statistics) -> list[float]:
@@ -116,12 +136,17 @@ def _estimates(
         inner: list[float] = []
         match op:
             case NodeScan():
-                tables[op.var] = f"node:{op.type_name}"
+                tables |= bindings(op)
                 rows *= scanned(op, statistics)
             case Expand():
                 rows *= _step(op, tables, statistics)
             case Filter():
-                rows *= _filtered(op, tables, statistics)
+                rows *= _filtered(op.predicate, tables, statistics)
+            case Join():
+                inner = list(_estimates(op.inner, tables, 1.0, statistics))
+                rows *= inner[-1]
+                for one in op.on:
+                    rows *= _filtered(one, tables, statistics)
             case AntiJoin():
                 inner = list(_estimates(op.inner, dict(tables), rows, statistics))
                 rows *= _NEGATION
@@ -132,26 +157,29 @@ def _estimates(
 
 
 def _step(op: Expand, tables: dict[str, str], statistics: Statistics) -> float:
-    start = tables[op.src].removeprefix("node:")
+    start = type_of(tables[op.src])
     hops = (op.min_hops, op.max_hops)
     found = reached(op.edge, op.direction, start, op.dst_type, hops, statistics)
-    tables[op.dst] = f"node:{op.dst_type}"
+    tables |= bindings(op)
     found *= selectivity(op.dst_filters, tables, statistics)
     if op.edge_var is not None:
-        tables[op.edge_var] = f"edge:{op.edge}"
         found *= selectivity(op.edge_filters, tables, statistics)
     return found
 
 
-def _filtered(op: Filter, tables: Tables, statistics: Statistics) -> float:
+def _filtered(predicate: Predicate, tables: Tables, statistics: Statistics) -> float:
     """Return the share that passes; two ids of one table are equal once in its size."""
-    match op.predicate:
+    match predicate:
         case Compare(Prop(left, "id"), CompareOp.EQ, Prop(right, "id")):
-            size = statistics.nodes.get(tables.get(left, "").removeprefix("node:"))
+            size = statistics.nodes.get(type_of(tables.get(left, "")))
             return (
                 1.0 / max(1, size) if size is not None and left != right else _GUESSES[CompareOp.EQ]
             )
+        case Compare(Prop() as left, CompareOp.EQ, Prop() as right) if left.var != right.var:
+            sides = [(tables[one.var], one.name) for one in (left, right) if one.var in tables]
+            known = [count for side in sides if (count := statistics.values_of(*side)) is not None]
+            return 1.0 / max(known) if any(known) else _GUESSES[CompareOp.EQ]
         case Compare(left=left, right=right) if len(expr_vars(left) | expr_vars(right)) > 1:
-            return _GUESSES.get(op.predicate.op, _RANGE)
+            return _GUESSES.get(predicate.op, _RANGE)
         case _:
-            return selectivity((op.predicate,), tables, statistics)
+            return selectivity((predicate,), tables, statistics)

@@ -21,6 +21,7 @@ from omnigraph.compiler.ir.ops import (
     InsertNode,
     Ir,
     IsNull,
+    Join,
     KeyId,
     Literal,
     MutationIr,
@@ -94,7 +95,7 @@ def _beside(lines: Sequence[str], notes: Sequence[str]) -> Iterator[str]:
 
 
 def explain_ops(ops: Iterable[Op]) -> Iterator[str]:
-    """Yield the lines of a pipeline; what is inside an anti-join is indented."""
+    """Yield the lines of a pipeline; what is inside a join or an anti-join is indented."""
     for op in ops:
         match op:
             case NodeScan():
@@ -103,6 +104,9 @@ def explain_ops(ops: Iterable[Op]) -> Iterator[str]:
                 yield _expand(op)
             case Filter():
                 yield f"filter {explain_predicate(op.predicate)}"
+            case Join():
+                yield f"join on {' and '.join(explain_predicate(one) for one in op.on)}"
+                yield from _indent(explain_ops(op.inner))
             case AntiJoin():
                 yield f"anti-join on {', '.join(op.outer)}"
                 yield from _indent(explain_ops(op.inner))

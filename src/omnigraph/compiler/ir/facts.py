@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from omnigraph.base.table_keys import is_node_key, type_of
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.compiler.types import PropType
 
@@ -22,8 +23,7 @@ class Statistics:
 
     def size_of(self, table: str) -> int | None:
         """Return the number of rows of a table, by its key."""
-        kind, _, name = table.partition(":")
-        return (self.nodes if kind == "node" else self.edges).get(name)
+        return (self.nodes if is_node_key(table) else self.edges).get(type_of(table))
 
     def values_of(self, table: str, prop: str) -> int | None:
         """Return how many different values a column has, if that is known."""

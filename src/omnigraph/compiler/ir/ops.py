@@ -104,7 +104,26 @@ class AntiJoin:
         _require(bool(self.outer), "an anti-join is tied to its row by a variable")
 
 
-Op = NodeScan | Expand | Filter | AntiJoin
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Every row with each of the rows the inner operators make by themselves, where all are equal.
+
+    Each equality is between a property of a variable bound inside and one bound before.
+    """
+
+    inner: tuple[Op, ...]
+    on: tuple[Compare, ...]
+
+    def __post_init__(self) -> None:
+        _require(bool(self.on), "a join has an equality")
+        inside = check_ops(self.inner, frozenset())
+        for one in self.on:
+            sides = (one.left, one.right)
+            _require(all(isinstance(side, Prop) for side in sides), "a join compares properties")
+            _require(len(predicate_vars(one) & inside) == 1, "a join connects inside and outside")
+
+
+Op = NodeScan | Expand | Filter | AntiJoin | Join
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,18 +183,38 @@ def check_ops(ops: Iterable[Op], outer: Set[str]) -> Set[str]:
                 _require_new((op.var,), bound)
                 bound.add(op.var)
             case Expand():
-                introduced = (op.dst,) if op.edge_var is None else (op.dst, op.edge_var)
                 _require_known((op.src,), bound)
-                _require_new(introduced, bound)
-                bound.update(introduced)
+                _require_new(bound_by(op), bound)
+                bound.update(bound_by(op))
             case Filter():
                 _require_known(predicate_vars(op.predicate), bound)
             case AntiJoin():
                 _require_known(op.outer, bound)
                 check_ops(op.inner, bound)
+            case Join():
+                own = bound_by(op)
+                _require_new(own, bound)
+                for one in op.on:
+                    _require_known(predicate_vars(one) - set(own), bound)
+                bound.update(own)
             case _:
                 assert_never(op)
     return bound
+
+
+def bound_by(op: Op) -> tuple[str, ...]:
+    """Return the variables an operator binds for those behind it."""
+    match op:
+        case NodeScan():
+            return (op.var,)
+        case Expand():
+            return (op.dst,) if op.edge_var is None else (op.dst, op.edge_var)
+        case Join():
+            return tuple(name for one in op.inner for name in bound_by(one))
+        case Filter() | AntiJoin():
+            return ()
+        case _:
+            assert_never(op)
 
 
 def predicate_vars(predicate: Predicate) -> frozenset[str]:
@@ -207,10 +246,10 @@ def expr_vars(expr: Expr) -> frozenset[str]:
 
 
 def iter_ops(ops: Iterable[Op]) -> Iterator[Op]:
-    """Yield operators depth first, those inside anti-joins included."""
+    """Yield operators depth first, those inside joins and anti-joins included."""
     for op in ops:
         yield op
-        if isinstance(op, AntiJoin):
+        if isinstance(op, AntiJoin | Join):
             yield from iter_ops(op.inner)
 
 
@@ -224,6 +263,8 @@ def iter_exprs(ir: ReadIr) -> Iterator[Expr]:
                 yield from _operands((*op.dst_filters, *op.edge_filters))
             case Filter():
                 yield from operands(op.predicate)
+            case Join():
+                yield from _operands(op.on)
             case AntiJoin():
                 pass
     if ir.ranking is not None:
@@ -284,6 +325,7 @@ __all__ = [
     "InsertNode",
     "Ir",
     "IsNull",
+    "Join",
     "KeyId",
     "Literal",
     "MutationIr",
@@ -301,6 +343,7 @@ __all__ = [
     "Statement",
     "TextMatch",
     "Update",
+    "bound_by",
     "check_ops",
     "expr_vars",
     "iter_exprs",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from omnigraph.compiler.ir.ops import (
     TEMP_PREFIX,
+    AntiJoin,
     Compare,
     Direction,
     Expand,
@@ -20,7 +21,7 @@ from omnigraph.compiler.ir.ops import (
     Predicate,
     Prop,
 )
-from omnigraph.compiler.query.ast import CompareOp
+from omnigraph.compiler.operations import CompareOp
 from omnigraph.compiler.query.typed import ID_TYPE
 
 
@@ -171,3 +172,31 @@ def components(links: Iterable[Link]) -> Mapping[str, str]:
                 leader[var] = kept
             members[kept] += members.pop(merged)
     return leader
+
+
+def closed_end(step: Op, closing: Op | None) -> str | None:
+    """Return the node a step has to end in, if the next operator only says so.
+
+    Of a temporary node only: one with a name may have filters of its own and be used again.
+    """
+    match step, closing:
+        case (
+            Expand(dst=temp),
+            Filter(predicate=Compare(Prop(left, "id"), CompareOp.EQ, Prop(right, "id"))),
+        ) if left == temp and temp.startswith(TEMP_PREFIX):
+            return right
+        case _:
+            return None
+
+
+def walk_end(ops: Sequence[Op]) -> int:
+    """Return where the operators that bind variables end."""
+    at = 0
+    while at < len(ops):
+        op = ops[at]
+        if isinstance(op, AntiJoin):
+            break
+        if isinstance(op, Filter) and (at == 0 or closed_end(ops[at - 1], op) is None):
+            break
+        at += 1
+    return at

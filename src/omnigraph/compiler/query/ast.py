@@ -8,44 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from omnigraph.compiler.operations import AggregateFn, CompareOp, TextFn
 from omnigraph.compiler.source import Span
 
 ANONYMOUS = "_"
 """The name of `$_`: never bound, never joined."""
 
 NOWHERE = Span(0, 0)
-
-
-class CompareOp(StrEnum):
-    """Operators of filters and mutation predicates; the value is the spelling."""
-
-    EQ = "="
-    NE = "!="
-    LT = "<"
-    LE = "<="
-    GT = ">"
-    GE = ">="
-    CONTAINS = "contains"
-    STARTS_WITH = "starts_with"
-    IN = "in"
-
-
-class AggregateFn(StrEnum):
-    """Aggregate functions; the value is the spelling."""
-
-    COUNT = "count"
-    SUM = "sum"
-    AVG = "avg"
-    MIN = "min"
-    MAX = "max"
-
-
-class TextFn(StrEnum):
-    """Functions that test a text property; the value is the spelling."""
-
-    SEARCH = "search"
-    FUZZY = "fuzzy"
-    MATCH_TEXT = "match_text"
 
 
 class SortDirection(StrEnum):

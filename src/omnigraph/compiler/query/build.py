@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from lark import Transformer
 
 from omnigraph.compiler.diagnostics import Diagnostic, Phase, did_you_mean
+from omnigraph.compiler.operations import AggregateFn, CompareOp, TextFn
 from omnigraph.compiler.query import ast
 from omnigraph.compiler.query.lexer import QueryToken as Token
 from omnigraph.compiler.source import Span
@@ -251,7 +252,7 @@ class AstBuilder(Transformer[Any, ast.Query]):
     def filter(self, children: list[Any]) -> ast.Filter:
         left, op, right = children
         span = Span(left.span.start, right.span.end)
-        return ast.Filter(left, ast.CompareOp(op.value), right, span)
+        return ast.Filter(left, CompareOp(op.value), right, span)
 
     def filter_var(self, children: list[Any]) -> ast.Filter:
         return self.filter([self.variable(children[:1]), *children[1:]])
@@ -289,8 +290,8 @@ class AstBuilder(Transformer[Any, ast.Query]):
 
     def text(self, children: list[Any]) -> ast.TextMatch:
         word, field, query, *edits, closer = children
-        fn = ast.TextFn(word.value)
-        if edits and fn is not ast.TextFn.FUZZY:
+        fn = TextFn(word.value)
+        if edits and fn is not TextFn.FUZZY:
             _refuse("P010", f"`{fn}` takes two arguments", edits[0].span)
         return ast.TextMatch(fn, field, query, edits[0] if edits else None, _span(word, closer))
 
@@ -304,7 +305,7 @@ class AstBuilder(Transformer[Any, ast.Query]):
 
     def aggregate(self, children: list[Any]) -> ast.Aggregate:
         word, arg, closer = children
-        return ast.Aggregate(ast.AggregateFn(word.value), arg, span=_span(word, closer))
+        return ast.Aggregate(AggregateFn(word.value), arg, span=_span(word, closer))
 
     def aggregate_distinct(self, children: list[Any]) -> ast.Aggregate:
         word, _, arg, closer = children
@@ -312,13 +313,13 @@ class AstBuilder(Transformer[Any, ast.Query]):
             _refuse(
                 "P010", f"`distinct` stands only in `count`, not in `{word.value}`", _span(word)
             )
-        return ast.Aggregate(ast.AggregateFn.COUNT, arg, distinct=True, span=_span(word, closer))
+        return ast.Aggregate(AggregateFn.COUNT, arg, distinct=True, span=_span(word, closer))
 
     def aggregate_rows(self, children: list[Any]) -> ast.Aggregate:
         word, closer = children
         if word.value != "count":
             _refuse("P010", f"`*` stands only in `count`, not in `{word.value}`", _span(word))
-        return ast.Aggregate(ast.AggregateFn.COUNT, None, span=_span(word, closer))
+        return ast.Aggregate(AggregateFn.COUNT, None, span=_span(word, closer))
 
     # Literals
 
@@ -370,7 +371,7 @@ class AstBuilder(Transformer[Any, ast.Query]):
     def predicate(self, children: list[Any]) -> ast.PredicateCompare:
         name, op, value = children
         span = Span(name.start_pos, value.span.end)
-        return ast.PredicateCompare(name.value, ast.CompareOp(op.value), value, span)
+        return ast.PredicateCompare(name.value, CompareOp(op.value), value, span)
 
     def predicate_null(self, children: list[Token]) -> ast.PredicateNullTest:
         name, test = children

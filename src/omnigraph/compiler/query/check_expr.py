@@ -8,6 +8,7 @@ from typing import assert_never
 
 from omnigraph.compiler.catalog.model import EdgeType
 from omnigraph.compiler.diagnostics import did_you_mean
+from omnigraph.compiler.operations import AggregateFn, TextFn
 from omnigraph.compiler.query import ast, typed
 from omnigraph.compiler.query.literals import ListLiteralError, as_vector, infer, is_vector_literal
 from omnigraph.compiler.query.scope import (
@@ -23,8 +24,8 @@ from omnigraph.compiler.source import Span
 from omnigraph.compiler.types import INTEGERS, PropType, Scalar
 
 DEFAULT_RRF_K = typed.Literal(60, PropType(Scalar.I64))
-_ORDERED_AGGREGATES = frozenset({ast.AggregateFn.MIN, ast.AggregateFn.MAX})
-_VALUE_AGGREGATES = frozenset(ast.AggregateFn) - {ast.AggregateFn.COUNT}
+_ORDERED_AGGREGATES = frozenset({AggregateFn.MIN, AggregateFn.MAX})
+_VALUE_AGGREGATES = frozenset(AggregateFn) - {AggregateFn.COUNT}
 
 
 @dataclass(slots=True)
@@ -151,7 +152,7 @@ class ExprChecker:
 
     def text(self, call: ast.TextMatch) -> typed.TextMatch | None:
         """Return a text test of a String property."""
-        code = "T20" if call.fn is ast.TextFn.MATCH_TEXT else "T19"
+        code = "T20" if call.fn is TextFn.MATCH_TEXT else "T19"
         target = self._text_target(call.fn, call.target, code)
         query = self._text_query(call.fn, call.query, code)
         edits: typed.Literal | typed.Param | None = None
@@ -303,7 +304,7 @@ class ExprChecker:
         if kind.scalar is Scalar.BLOB:
             self.ctx.report("T24", "a Blob cannot be aggregated", call.arg.span)
             return None
-        if call.fn is ast.AggregateFn.COUNT:
+        if call.fn is AggregateFn.COUNT:
             return typed.Aggregate(call.fn, arg, typed.COUNT_TYPE, call.distinct)
         if call.fn in _ORDERED_AGGREGATES:
             if not (kind.is_numeric or kind.is_plain_string):

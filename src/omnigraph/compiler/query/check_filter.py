@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from omnigraph.compiler.diagnostics import did_you_mean
+from omnigraph.compiler.operations import CompareOp
 from omnigraph.compiler.query import ast, typed
-from omnigraph.compiler.query.ast import CompareOp
 from omnigraph.compiler.query.check_expr import ExprChecker
 from omnigraph.compiler.query.scope import Unknown
 from omnigraph.compiler.types import PropType, Scalar, compatible

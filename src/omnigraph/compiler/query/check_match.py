@@ -7,6 +7,7 @@ from typing import assert_never
 
 from omnigraph.compiler.catalog.model import EdgeType, NodeType
 from omnigraph.compiler.diagnostics import did_you_mean
+from omnigraph.compiler.operations import CompareOp
 from omnigraph.compiler.query import ast, typed
 from omnigraph.compiler.query.check_expr import ExprChecker
 from omnigraph.compiler.query.check_filter import check_filter, check_null_test
@@ -307,7 +308,7 @@ class _ClauseChecker:
 
 def text_predicate(call: typed.TextMatch) -> typed.Compare:
     """Return a text clause as the filter it stands for: the call is true."""
-    return typed.Compare(call, ast.CompareOp.EQ, typed.Literal(True, typed.BOOL_TYPE))
+    return typed.Compare(call, CompareOp.EQ, typed.Literal(True, typed.BOOL_TYPE))
 
 
 def _described(kind: NodeType | EdgeType) -> str:

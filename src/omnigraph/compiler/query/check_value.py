@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from omnigraph.compiler.catalog.model import NodeType
 from omnigraph.compiler.diagnostics import did_you_mean
+from omnigraph.compiler.operations import CompareOp
 from omnigraph.compiler.query import ast, typed
-from omnigraph.compiler.query.ast import CompareOp
 from omnigraph.compiler.query.literals import (
     ListLiteralError,
     as_vector,

@@ -9,8 +9,8 @@ from typing import Any
 from omnigraph.compiler.catalog.model import Catalog, NodeType
 from omnigraph.compiler.diagnostics import (
     Diagnostic,
+    DiagnosticList,
     DiagnosticsError,
-    Findings,
     Phase,
     Severity,
     place,
@@ -46,7 +46,7 @@ class SchemaSource:
         """The accepted schema of a graph."""
         return SchemaSource("repo", uri)
 
-    def to_json(self) -> dict[str, str]:
+    def to_json_value(self) -> dict[str, str]:
         """Return the JSON form."""
         return {"kind": self.kind, "path" if self.kind == "file" else "uri": self.location}
 
@@ -65,7 +65,7 @@ class QueryLintResult:
         """`ok` or `error`."""
         return "ok" if self.error is None else "error"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json_value(self) -> dict[str, Any]:
         """Return the JSON form; empty fields are left out."""
         out: dict[str, Any] = {"name": self.name, "kind": self.kind, "status": self.status}
         if self.warnings:
@@ -86,7 +86,7 @@ class LintFinding:
     property: str | None = None
     query_names: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json_value(self) -> dict[str, Any]:
         """Return the JSON form; empty fields are left out."""
         out: dict[str, Any] = {
             "severity": str(self.severity),
@@ -137,18 +137,18 @@ class QueryLintOutput:
     def _count(self, severity: Severity) -> int:
         return sum(found.severity is severity for found in self.findings)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json_value(self) -> dict[str, Any]:
         """Return the JSON form."""
         return {
             "status": self.status,
-            "schema_source": self.schema_source.to_json(),
+            "schema_source": self.schema_source.to_json_value(),
             "query_path": self.query_path,
             "queries_processed": self.queries_processed,
             "errors": self.errors,
             "warnings": self.warnings,
             "infos": self.infos,
-            "results": [result.to_json() for result in self.results],
-            "findings": [found.to_json() for found in self.findings],
+            "results": [result.to_json_value() for result in self.results],
+            "findings": [found.to_json_value() for found in self.findings],
         }
 
     def lines(self) -> Iterator[str]:
@@ -207,7 +207,7 @@ def _unparsed(
 
 
 def _check(catalog: Catalog, source: Source, query: ast.Query) -> list[Diagnostic]:
-    findings = Findings(source)
+    findings = DiagnosticList(source)
     check_query(catalog, query, findings)
     return sorted(findings.items, key=lambda found: found.span.start if found.span else -1)
 

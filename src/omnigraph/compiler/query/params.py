@@ -89,7 +89,7 @@ def bind_params(
         ParamError: the first value that does not fit, in declaration order, or one whose name is
             nearly that of a parameter that is left out.
     """
-    if given is not None and not isinstance(given, Mapping):
+    if given is not None and type(given) is not dict and not isinstance(given, Mapping):
         raise BadRequestError("params must be a JSON object")
     values: dict[Any, Any] = dict(given or {})
     for name in values:
@@ -100,10 +100,11 @@ def bind_params(
         bound[param.name] = _bind(param, values, mode)
     moment = values.pop(NOW_PARAM, None)
     bound[NOW_PARAM] = now_ms if moment is None else _coerce_moment(moment)
-    left_out = [param.name for param in declared if param.name not in values]
-    for name in values.keys() - bound.keys():
-        _refuse_misspelt(name, left_out)
-        bound[name] = _inferred(name, values[name], mode)
+    if not bound.keys() >= values.keys():
+        left_out = [param.name for param in declared if param.name not in values]
+        for name in values.keys() - bound.keys():
+            _refuse_misspelt(name, left_out)
+            bound[name] = _inferred(name, values[name], mode)
     return bound
 
 
@@ -152,16 +153,21 @@ def _bind(param: Param, values: Mapping[str, Any], mode: ParamMode) -> ParamValu
         hint = f"declare it `${param.name}: {kind}?`"
         raise ParamError(param.name, reason, kind, hint=hint)
     try:
-        return _coerce(value, kind, mode)
+        return coerce(value, kind, mode)
     except ValueError as error:
         raise ParamError(param.name, str(error), kind) from None
 
 
-def _coerce(value: object, kind: PropType, mode: ParamMode) -> ParamValue:
+def coerce(value: object, kind: PropType, mode: ParamMode = ParamMode.STANDARD) -> ParamValue:
+    """Return a JSON or Python value as a parameter of a type holds it.
+
+    Raises:
+        ValueError: it does not fit.
+    """
     value = _plain(value)
     if kind.is_list:
         items = _array(value, f"array for {kind}")
-        return tuple(_coerce(item, kind.item(), mode) for item in items)
+        return tuple(coerce(item, kind.item(), mode) for item in items)
     scalar = kind.scalar
     if scalar is Scalar.VECTOR:
         return _vector(value, kind)

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from omnigraph.compiler.diagnostics import Diagnostic, Findings, Phase, Severity
+from omnigraph.compiler.diagnostics import Diagnostic, DiagnosticList, Phase, Severity
 from omnigraph.compiler.query import ast
 from omnigraph.compiler.source import Source, Span
 from omnigraph.compiler.syntax import check_text, split_declarations
@@ -39,7 +39,7 @@ def parse_queries(source: Source) -> ast.QueryFile:
         DiagnosticsError: every broken declaration, in source order.
     """
     check_text(source)
-    findings = Findings(source)
+    findings = DiagnosticList(source)
     queries: list[ast.Query] = []
     parse = _parser()
     broken = 0
@@ -62,7 +62,7 @@ def parse_queries(source: Source) -> ast.QueryFile:
     return ast.QueryFile(tuple(queries))
 
 
-def _refuse_duplicates(queries: Iterable[ast.Query], findings: Findings) -> None:
+def _refuse_duplicates(queries: Iterable[ast.Query], findings: DiagnosticList) -> None:
     seen: set[str] = set()
     for query in queries:
         if query.name in seen:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType, Property
-from omnigraph.compiler.diagnostics import Diagnostic, Findings, Phase, did_you_mean
+from omnigraph.compiler.diagnostics import Diagnostic, DiagnosticList, Phase, did_you_mean
 from omnigraph.compiler.query import typed
 from omnigraph.compiler.source import Span
 from omnigraph.compiler.types import PropType
@@ -32,7 +32,7 @@ class Context:
     """Everything one query is checked against."""
 
     catalog: Catalog
-    findings: Findings
+    findings: DiagnosticList
     params: Mapping[str, typed.Param] = field(default_factory=dict)
     broken_params: frozenset[str] = frozenset()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omnigraph.compiler.catalog.model import Catalog
-from omnigraph.compiler.diagnostics import Findings, did_you_mean
+from omnigraph.compiler.diagnostics import DiagnosticList, did_you_mean
 from omnigraph.compiler.query import ast, typed
 from omnigraph.compiler.query.check_match import check_match, declared_variables
 from omnigraph.compiler.query.check_mutation import check_statement
@@ -21,13 +21,13 @@ def typecheck(catalog: Catalog, source: Source, query: ast.Query) -> typed.Typed
     Raises:
         DiagnosticsError: every independent problem of the query, in source order.
     """
-    findings = Findings(source)
+    findings = DiagnosticList(source)
     checked = check_query(catalog, query, findings)
     findings.raise_if_errors()
     return checked
 
 
-def check_query(catalog: Catalog, query: ast.Query, findings: Findings) -> typed.TypedQuery:
+def check_query(catalog: Catalog, query: ast.Query, findings: DiagnosticList) -> typed.TypedQuery:
     """Return what can be said of a query; it means something only if nothing was found."""
     ctx = Context(catalog, findings)
     params = _check_params(ctx, query)

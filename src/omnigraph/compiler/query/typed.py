@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from omnigraph.compiler.query.ast import AggregateFn, CompareOp, TextFn
+from omnigraph.compiler.operations import AggregateFn, CompareOp, TextFn
 from omnigraph.compiler.types import PropType, Scalar
 
 NOW_PARAM = "__nanograph_now"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from omnigraph.compiler.diagnostics import Findings, did_you_mean
+from omnigraph.compiler.diagnostics import DiagnosticList, did_you_mean
 from omnigraph.compiler.schema.ast import (
     Annotation,
     Check,
@@ -35,7 +35,7 @@ _ENDPOINTS = ("src", "dst")
 _ONCE = frozenset({"description", "instruction", "rename_from"})
 
 
-def check_schema(ast: SchemaAst, findings: Findings, unread: Unread) -> None:
+def check_schema(ast: SchemaAst, findings: DiagnosticList, unread: Unread) -> None:
     """Report every broken rule of every declaration.
 
     Args:

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.compiler.diagnostics import Diagnostic, Findings, Phase
+from omnigraph.compiler.diagnostics import Diagnostic, DiagnosticList, Phase
 from omnigraph.compiler.schema.ast import (
     Annotation,
     Cardinality,
@@ -43,7 +43,7 @@ _MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
 class Reporter:
     """Adds findings of the parse class."""
 
-    findings: Findings
+    findings: DiagnosticList
 
     def __call__(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
         """Report an error at a place."""

@@ -13,7 +13,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.compiler.diagnostics import Diagnostic, Findings, Phase, did_you_mean
+from omnigraph.compiler.diagnostics import Diagnostic, DiagnosticList, Phase, did_you_mean
 from omnigraph.compiler.schema.ast import Declaration, SchemaAst, Unread
 from omnigraph.compiler.schema.check import check_schema
 from omnigraph.compiler.schema.items import children
@@ -73,13 +73,13 @@ def parse_schema(source: Source) -> SchemaAst:
     Raises:
         DiagnosticsError: everything that is wrong with the text.
     """
-    findings = Findings(source)
+    findings = DiagnosticList(source)
     reading = read_schema(source, findings)
     findings.raise_if_errors()
     return reading.ast
 
 
-def read_schema(source: Source, findings: Findings) -> Reading:
+def read_schema(source: Source, findings: DiagnosticList) -> Reading:
     """Read and check every sound declaration; report what is wrong with the others."""
     check_text(source)
     declarations: list[Declaration] = []
@@ -132,7 +132,7 @@ def _lark() -> Lark:
     return Lark(grammar, parser="lalr", lexer="contextual", maybe_placeholders=True)
 
 
-def _parse(source: Source, start: int, end: int, findings: Findings) -> Tree[Any] | None:
+def _parse(source: Source, start: int, end: int, findings: DiagnosticList) -> Tree[Any] | None:
     """Return the declaration's tree, or None when the piece is empty or was reported."""
     from lark import TextSlice, UnexpectedCharacters, UnexpectedToken
 

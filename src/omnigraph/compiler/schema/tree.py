@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.compiler.diagnostics import Findings, did_you_mean
+from omnigraph.compiler.diagnostics import DiagnosticList, did_you_mean
 from omnigraph.compiler.schema.ast import (
     Annotation,
     Cardinality,
@@ -44,7 +44,7 @@ _SCALARS = {scalar.value: scalar for scalar in Scalar}
 _HEADER_ONLY_ON_PROPERTIES = frozenset({"key", "unique", "index", "embed"})
 
 
-def read_declaration(tree: Tree[Any], findings: Findings) -> Declaration | None:
+def read_declaration(tree: Tree[Any], findings: DiagnosticList) -> Declaration | None:
     """Return the declaration of a parse tree; None only together with findings."""
     reader = _Reader(Reporter(findings))
     match str(tree.data):

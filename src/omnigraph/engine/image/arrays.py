@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from omnigraph.engine.image.pieces import PIECE, ascending, gathered, sorted_rows, spans
+
 Ints: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -40,7 +42,7 @@ def distinct(values: Ints, width: int | None = None) -> Ints:
         seen = np.zeros(width, dtype=bool)
         seen[values] = True
         return np.flatnonzero(seen)
-    ordered = np.sort(values)
+    ordered = ascending(values)
     first = np.empty(len(ordered), dtype=bool)
     first[0] = True
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
@@ -51,8 +53,12 @@ def members(values: Ints, known: Ints) -> Mask:
     """Return which values are among `known`, which ascends."""
     if not len(known):
         return np.zeros(len(values), dtype=bool)
-    at = np.minimum(np.searchsorted(known, values), len(known) - 1)
-    return np.asarray(known[at] == values)
+    found = np.empty(len(values), dtype=bool)
+    for start, end in spans(len(values), 4 * PIECE):
+        some = values[start:end]
+        at = np.minimum(np.searchsorted(known, some), len(known) - 1)
+        found[start:end] = known[at] == some
+    return found
 
 
 def at_least_kth(values: Floats | Ints, wanted: int) -> float:
@@ -79,11 +85,20 @@ def renumbered(codes: Ints, width: int) -> tuple[Ints, Ints]:
         width: how many codes there could be; a table of that size is used while it is small.
     """
     if width > 4 * len(codes) + 1_024:
-        _, first, dense = np.unique(codes, return_index=True, return_inverse=True)
-        return dense, first
+        return renumbered_values(codes)
     found = np.full(width, -1, np.int64)
     found[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # the last to be written is the first
     used = np.flatnonzero(found >= 0)
     place = np.empty(width, np.int64)
     place[used] = np.arange(len(used))
-    return place[codes], found[used]
+    return gathered(place, codes), found[used]
+
+
+def renumbered_values(codes: Ints | Floats) -> tuple[Ints, Ints]:
+    """Return codes from 0 for any numbers that sort like them, and where each code comes first."""
+    order = sorted_rows([codes], len(codes))
+    ordered = gathered(codes, order)
+    starts = np.append(True, ordered[1:] != ordered[:-1])[: len(codes)]
+    dense = np.empty(len(codes), np.int64)
+    dense[order] = np.cumsum(starts) - 1
+    return dense, order[starts]

@@ -36,7 +36,7 @@ def margin_of(dim: int) -> float:
     return float(4 * max(dim, 8) * np.finfo(np.float32).eps)
 
 
-class Rows(Protocol):
+class UnitVectors(Protocol):
     """The matrix the blocks were made of."""
 
     @property
@@ -65,7 +65,9 @@ class Blocks:
         arrays = (self.rows, self.offsets, self.directions, self.width_cos, self.width_sin)
         return sum(array.nbytes for array in arrays)
 
-    def candidates(self, matrix: Rows, unit: Matrix, k: int, held: Mask | None) -> Ints | None:
+    def candidates(
+        self, matrix: UnitVectors, unit: Matrix, k: int, held: Mask | None
+    ) -> Ints | None:
         """Return a superset of the k rows nearest to a unit vector, or None if a scan is better.
 
         Args:
@@ -116,7 +118,7 @@ class Blocks:
         return rows if held is None else rows[held[rows]]
 
 
-def similar_to(matrix: Rows, unit: Matrix, rows: Ints) -> Matrix:
+def similar_to(matrix: UnitVectors, unit: Matrix, rows: Ints) -> Matrix:
     """Return the similarity of some rows, gathered in pieces that stay in the cache."""
     if len(rows) <= _PIECE:
         return matrix.similar(unit, rows)

@@ -10,41 +10,45 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
+from omnigraph.base.budget import keep, waited
+from omnigraph.base.metrics import METRICS
 from omnigraph.engine.image.arrays import one_array
 from omnigraph.engine.image.blobs import described
 from omnigraph.engine.image.layers import layers_of
 from omnigraph.engine.image.postings import Postings, build_lists, with_changes
-from omnigraph.engine.image.table import ID, BaseTable, TableImage, fresh_image
+from omnigraph.engine.image.table import BaseTable, TableImage, fresh_image
 from omnigraph.engine.image.vectors import Vectors, build_base
-from omnigraph.storage.records import TableVersion
-from omnigraph.storage.tables.scan import ROW_ID, Reader
+from omnigraph.storage.delta.warm import rows_since
+from omnigraph.storage.files.records import TableVersion
+from omnigraph.storage.kernel import Kernel
+from omnigraph.storage.tables.scan import Reader
 
-_LINEAGE_COLUMNS = ("_row_created_at_version", "_row_last_updated_at_version")
-_MAX_STEPS = 256
-"""Versions a refresh may span; beyond that reading the table again costs less."""
-
-_UNKNOWN_ROW_ID = pa.field(ROW_ID, pa.uint64())
-"""Row ids are given by storage; rows taken over from a commit do not know theirs."""
+LOOKUPS = METRICS.counter(
+    "omnigraph_image_cache_total", "Resident state asked for.", "what", "result"
+)
+WAYS = METRICS.counter(
+    "omnigraph_images_total", "Images of tables, by the way they came to be.", "way"
+)
+EVICTIONS = METRICS.counter(
+    "omnigraph_image_evictions_total", "Pieces of resident state let go for want of memory."
+)
+BYTES = METRICS.gauge(
+    "omnigraph_image_bytes", "Memory of the resident state that was weighed last."
+)
 
 _EVERY = 64
 
-_VERSIONED = frozenset({"table", "postings", "vectors"})
-_VERSIONS = 16
+_VERSIONS = 4
 """How many versions of a lineage are kept at most, whatever the budget."""
 
 _PATIENCE = 64
 """Uses for which a table that did not fit is not read whole again without need."""
-
-_BY_VERSION = ("table", "postings", "vectors")
-"""What is kept per version of a table; the rest belongs to its base."""
-_VERSIONS = 4
 
 Lineage = tuple[str, str | None]
 VersionKey = tuple[str, str | None, int]
@@ -53,11 +57,16 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Entry:
-    """`bases` are what the value is made of; they live as long as it does."""
+    """`bases` are what the value is made of, and live as long as it does; `image`, if it is of one.
+
+    What is made of an image says where rows are *in that image*; another one of the same version
+    may number them differently.
+    """
 
     value: Any
     nbytes: Callable[[], int]
     bases: tuple[BaseTable, ...]
+    image: TableImage | None = None
     is_new: bool = True
 
 
@@ -74,19 +83,25 @@ class ImageCache:
         self._lock = threading.Lock()
         self._building: dict[tuple[Any, ...], threading.Lock] = {}
 
-    def table(self, table: TableVersion, reader: Reader, *, in_place: bool) -> TableImage:
+    def table(
+        self, table: TableVersion, reader: Reader, kernel: Kernel, *, in_place: bool
+    ) -> TableImage:
         """Return the image of a table version.
 
         Args:
             table: which version.
             reader: reads exactly that version.
+            kernel: of the graph it belongs to.
             in_place: whether an updated row keeps its position (nodes do, edges do not).
         """
         key = ("table", *_key(table))
 
         def build() -> TableImage:
             older = self._older(table)
-            refreshed = None if older is None else _refreshed(older, reader, in_place=in_place)
+            refreshed = (
+                None if older is None else _refreshed(older, table, kernel, in_place=in_place)
+            )
+            WAYS.add(1, "read" if refreshed is None else "refreshed")
             return refreshed or read_image(reader, table.row_count)
 
         return self.get(key, build, lambda image: image.nbytes, lambda image: (image.base,))
@@ -119,14 +134,14 @@ class ImageCache:
         before: TableVersion,
         after: TableVersion,
         upserts: pa.Table | None,
-        deleted: Sequence[str],
+        deleted: pa.Array | None,
         *,
         in_place: bool,
     ) -> None:
         """Take over what this process just committed, so that the next query need not ask.
 
-        Only for a commit directly on top of a version that is here; otherwise nothing happens
-        and the next query refreshes as usual.
+        Only for a commit directly on top of a version that is here, and that is no large part of
+        it; otherwise nothing happens and the next query refreshes as usual.
         """
         if (before.location, before.branch, before.version + 1) != _key(after):
             return
@@ -134,20 +149,24 @@ class ImageCache:
         if found is None:
             return
         image: TableImage = found.value
-        rows = (
-            None
-            if upserts is None
-            else _loose(described(upserts).append_column(_UNKNOWN_ROW_ID, _nulls(upserts)))
+        changes = (0 if upserts is None else len(upserts)) + (
+            0 if deleted is None else len(deleted)
         )
-        newer = image.with_changes(rows, deleted, in_place=in_place)
+        if image.is_outgrown_by(changes):
+            return
+        rows = None if upserts is None else _loose(described(upserts))
+        gone = [] if deleted is None else deleted.to_pylist()
+        newer = image.with_changes(rows, gone, in_place=in_place)
         if not newer.wants_folding:
             # What one commit adds is small: it is weighed with the others, some queries later.
             entry = _Entry(newer, lambda: newer.nbytes, (newer.base,))
             with self._lock:
-                self._entries["table", *_key(after)] = entry
-                self._retire(after)
+                # A query may have been faster; others hold its image by now.
+                self._entries.setdefault(("table", *_key(after)), entry)
+                WAYS.add(1, "taken over")
+                self._forget_old_versions()
 
-    def postings(self, table: TableVersion, image: TableImage, prop: str) -> Postings:
+    def postings(self, image: TableImage, prop: str) -> Postings:
         """Return the postings of a text column; the lists of its base are shared by versions."""
 
         def build() -> Postings:
@@ -159,10 +178,10 @@ class ImageCache:
             )
             return with_changes(lists, layers_of(image), _changed(image, prop))
 
-        key = ("postings", *_key(table), prop)
-        return self.get(key, build, lambda found: found.nbytes, lambda _: (image.base,))
+        key = ("postings", image, prop)
+        return self.get(key, build, lambda found: found.nbytes, lambda _: (image.base,), image)
 
-    def vectors(self, table: TableVersion, image: TableImage, prop: str) -> Vectors:
+    def vectors(self, image: TableImage, prop: str) -> Vectors:
         """Return the vectors of a column; the matrix of its base is shared by versions."""
 
         def build() -> Vectors:
@@ -175,8 +194,8 @@ class ImageCache:
             changed = _changed(image, prop)
             return Vectors(base, layers_of(image), None if changed is None else build_base(changed))
 
-        key = ("vectors", *_key(table), prop)
-        return self.get(key, build, lambda found: found.nbytes, lambda _: (image.base,))
+        key = ("vectors", image, prop)
+        return self.get(key, build, lambda found: found.nbytes, lambda _: (image.base,), image)
 
     def get(
         self,
@@ -184,6 +203,7 @@ class ImageCache:
         build: Callable[[], T],
         nbytes: Callable[[T], int],
         bases: Callable[[T], tuple[BaseTable, ...]],
+        image: TableImage | None = None,
     ) -> T:
         """Return what is kept under a key, building it at most once at a time.
 
@@ -192,24 +212,57 @@ class ImageCache:
             build: makes it.
             nbytes: memory it holds beside its bases.
             bases: the tables it is made of.
+            image: the one image it is of, if it does not serve all of a base.
         """
         found = self._find(key)
+        if METRICS.active:
+            LOOKUPS.add(1, str(key[0]), "miss" if found is None else "hit")
         if found is not None:
             value: T = found.value
             return value
         with self._lock:
             gate = self._building.setdefault(key, threading.Lock())
-        with gate:
-            found = self._find(key)
-            if found is None:
-                built = build()
-                found = _Entry(built, lambda: nbytes(built), bases(built))
-                with self._lock:
-                    self._grew = True
-                    self._entries[key] = found
-                    self._building.pop(key, None)
+        with waited(gate, "reading a table"):
+            try:
+                found = self._find(key) or self._keep(key, build, nbytes, bases, image)
+            finally:
+                with self._lock:  # also of what failed: the key may hold a whole image
+                    if self._building.get(key) is gate:
+                        del self._building[key]
         result: T = found.value
         return result
+
+    def _keep(
+        self,
+        key: tuple[Any, ...],
+        build: Callable[[], T],
+        nbytes: Callable[[T], int],
+        bases: Callable[[T], tuple[BaseTable, ...]],
+        image: TableImage | None,
+    ) -> _Entry:
+        built = build()
+        keep("reading a table", nbytes(built))
+        entry = _Entry(built, lambda: nbytes(built), bases(built), image)
+        with self._lock:
+            self._grew = True
+            # Whoever came after a build that failed may have been faster; all see one value.
+            return self._entries.setdefault(key, entry)
+
+    def forget(self, tables: Iterable[TableVersion]) -> None:
+        """Let go of every version of some tables and of all that is made of them.
+
+        Columns are read on first use, and the version an image began as may be gone by then.
+        """
+        lineages = {(table.location, table.branch) for table in tables}
+        with self._lock:
+            bases = {
+                base
+                for key, entry in self._entries.items()
+                if key[0] == "table" and key[1:3] in lineages
+                for base in entry.bases
+            }
+            for key in [key for key, entry in self._entries.items() if bases & {*entry.bases}]:
+                del self._entries[key]
 
     def shrink(self) -> bool:
         """Forget the least recently used until the budget holds; return whether anything went.
@@ -228,14 +281,15 @@ class ImageCache:
             return gone
 
     def _forget_old_versions(self) -> None:
-        """Keep a few versions of every lineage: each has its own copy of what changed."""
-        seen: Counter[tuple[Any, ...]] = Counter()
-        for key in reversed(list(self._entries)):  # those used last come first
-            if key[0] in _VERSIONED:
-                lineage = (*key[:3], *key[4:])
-                seen[lineage] += 1
-                if seen[lineage] > _VERSIONS:
-                    del self._entries[key]
+        """Keep a few versions of every lineage, used last, and what is made of those images."""
+        seen: Counter[Lineage] = Counter()
+        for key in reversed([key for key in self._entries if key[0] == "table"]):
+            lineage = key[1:3]
+            seen[lineage] += 1
+            if seen[lineage] > _VERSIONS:
+                del self._entries[key]
+        for key in self._orphans():
+            del self._entries[key]
 
     def _evict(self) -> bool:
         """Forget the least recently used; what was made of a table goes with its last version."""
@@ -251,14 +305,9 @@ class ImageCache:
                     del self._entries[one], own[one]
                 left = {base for entry in self._entries.values() for base in entry.bases}
                 bases = {base: size for base, size in bases.items() if base in left}
+        BYTES.set(sum(own.values()) + sum(bases.values()))
+        EVICTIONS.add(len(oldest) - len(self._entries))
         return len(self._entries) < len(oldest)
-
-    def _retire(self, newest: TableVersion) -> None:
-        """Keep a few versions of a lineage that this process goes on writing, used last."""
-        lineage = (newest.location, newest.branch)
-        versions = [key for key in self._entries if key[0] in _BY_VERSION and key[1:3] == lineage]
-        for key in versions[: -_VERSIONS * len(_BY_VERSION)]:
-            del self._entries[key]
 
     def _note_unfit(self, key: tuple[Any, ...]) -> None:
         """Remember a table that is already too much when just read."""
@@ -266,18 +315,20 @@ class ImageCache:
             lineage = key[1:3]
             self._unfit[lineage] = self._uses.get(lineage, 0) + _PATIENCE
 
-    def _orphans(self, without: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        """Return what is made of a table no version of which is left without the given entry."""
-        known = {
-            base
+    def _orphans(self, without: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """Return what is made of an image, or of a base, that no entry but `without` keeps."""
+        images: set[TableImage | None] = {
+            entry.value
             for key, entry in self._entries.items()
             if key[0] == "table" and key != without
-            for base in entry.bases
         }
+        bases = {image.base for image in images if image is not None}
+        images.add(None)  # most is made of bases, of no single image
         return [
             key
             for key, entry in self._entries.items()
-            if key != without and any(base not in known for base in entry.bases)
+            if key != without
+            and (entry.image not in images or any(base not in bases for base in entry.bases))
         ]
 
     @property
@@ -295,7 +346,7 @@ class ImageCache:
                 self._entries.move_to_end(key)
             return found
 
-    def _older(self, table: TableVersion) -> tuple[int, TableImage] | None:
+    def _older(self, table: TableVersion) -> tuple[TableVersion, TableImage] | None:
         """Return the newest kept image of the same lineage below a version."""
         with self._lock:
             versions = [
@@ -307,68 +358,43 @@ class ImageCache:
             ]
         if not versions:
             return None
-        found = self._find(("table", table.location, table.branch, max(versions)))
-        return None if found is None else (max(versions), found.value)
+        older = table._replace(version=max(versions))
+        found = self._find(("table", *_key(older)))
+        return None if found is None else (older, found.value)
 
 
 def read_image(reader: Reader, rows: int) -> TableImage:
     """Return a fresh image that reads its columns from one table version on first use."""
 
     def load(names: Sequence[str]) -> pa.Table:
-        plain = [name for name in names if name != ROW_ID]
-        return described(reader.scan(plain, with_row_id=ROW_ID in names))
+        return described(reader.scan(names))
 
     return fresh_image(rows, load)
 
 
 def _refreshed(
-    older: tuple[int, TableImage], reader: Reader, *, in_place: bool
+    older: tuple[TableVersion, TableImage],
+    table: TableVersion,
+    kernel: Kernel,
+    *,
+    in_place: bool,
 ) -> TableImage | None:
-    """Return the older image brought up to the reader's version, or None if it cannot be."""
+    """Return the older image brought up to a version, or None if reading anew costs no more."""
     version, image = older
-    if reader.version - version > _MAX_STEPS or reader.has_rewrites_since(version):
+    since = rows_since(kernel, version, table)
+    if since is None or image.is_outgrown_by(since.count):
         return None
-    delta = reader.delta(version)
-    changed = delta.inserted.num_rows + delta.updated.num_rows + len(delta.deleted_row_ids)
-    if not changed:
+    if not since.count:
         return image
-    upserts = _whole_rows(reader, delta.inserted, delta.updated)
-    gone = _deleted_ids(image, delta.deleted_row_ids)
-    if gone is None:
-        return None
-    after = image.with_changes(upserts, gone, in_place=in_place)
+    upserts = _loose(since.upserts) if len(since.upserts) else None
+    after = image.with_changes(upserts, since.deleted.to_pylist(), in_place=in_place)
     return None if after.wants_folding else after
-
-
-def _whole_rows(reader: Reader, inserted: pa.Table, updated: pa.Table) -> pa.Table | None:
-    parts = [part for part in (inserted, updated) if part.num_rows]
-    if not parts:
-        return None
-    names = [*reader.schema.names, ROW_ID]
-    return pa.concat_tables([_loose(described(part.select(names))) for part in parts])
-
-
-def _deleted_ids(image: TableImage, row_ids: pa.Array) -> list[str] | None:
-    """Return the ids of rows by their stable row id; None if some rows do not know theirs."""
-    if not len(row_ids):
-        return []
-    column = image.column(ROW_ID).full
-    if column.null_count:
-        return None
-    known = column.to_numpy()
-    at = np.flatnonzero(np.isin(known, row_ids.to_numpy()))
-    ids: list[str] = image.column(ID).take(at).to_pylist()
-    return ids
 
 
 def _loose(rows: pa.Table) -> pa.Table:
     """Return the rows without promises about null: storage and writers state them differently."""
     fields = [pa.field(field.name, field.type) for field in rows.schema]
     return rows.cast(pa.schema(fields))
-
-
-def _nulls(rows: pa.Table) -> pa.Array:
-    return pa.nulls(rows.num_rows, pa.uint64())
 
 
 def _changed(image: TableImage, prop: str) -> pa.Array | None:

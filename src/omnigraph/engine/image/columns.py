@@ -14,7 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.base.budget import checkpoint
 from omnigraph.engine.image.arrays import Ints
+from omnigraph.engine.image.pieces import PIECE, dense_codes, taken
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class Column:
         order = np.empty(len(positions), np.int64)
         order[~fresh] = np.arange(len(positions) - int(fresh.sum()))
         order[fresh] = np.arange(len(positions) - int(fresh.sum()), len(positions))
-        return both.take(pa.array(order))
+        return taken(both, order)
 
     def one(self, position: int) -> pa.Array:
         """Return the value at one position, as an array of one."""
@@ -102,7 +104,7 @@ def take(values: pa.Array, positions: Ints) -> pa.Array:
     """Return values by position; one row is a slice, which costs a tenth of a gather."""
     if len(positions) == 1:
         return values.slice(int(positions[0]), 1)
-    return values.take(pa.array(positions))
+    return taken(values, positions)
 
 
 def dense_ranks(values: pa.Array) -> Ints:
@@ -116,8 +118,12 @@ def dense_ranks(values: pa.Array) -> Ints:
         values = values.view(pa.int64())
     elif pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
+    return dense_codes(values, _plain_ranks)
+
+
+def _plain_ranks(values: pa.Array) -> Ints:
     found = pc.rank(values, sort_keys=[("", "ascending", "at_start")], tiebreaker="dense")
-    return np.asarray(found.to_numpy()).astype(np.int64)
+    return np.asarray(found.to_numpy())
 
 
 def _list_ranks(values: pa.Array) -> Ints:
@@ -126,7 +132,9 @@ def _list_ranks(values: pa.Array) -> Ints:
     lengths = pc.list_value_length(values).to_pylist()
     keys: list[tuple[int, ...] | None] = []
     start = 0
-    for length in lengths:
+    for row, length in enumerate(lengths):
+        if not row % PIECE:
+            checkpoint("order")
         end = start + (length or 0)
         keys.append(None if length is None else tuple(items[start:end]))
         start = end

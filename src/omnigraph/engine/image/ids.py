@@ -13,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.base.budget import keep
 from omnigraph.engine.image.arrays import Ints
+from omnigraph.engine.image.pieces import gathered, sorted_rows, spans
 
 MISSING = -1
 
@@ -49,14 +51,38 @@ class IdIndex:
                 [MISSING if one is None else self.find(one) for one in wanted.to_pylist()],
                 dtype=np.int64,
             )
-        found = pc.index_in(wanted, value_set=self.ids)
-        return np.asarray(pc.fill_null(found, MISSING).to_numpy(), dtype=np.int64)
+        found = np.full(len(wanted), MISSING, np.int64)
+        if len(self.ids):
+            for start, end in spans(len(wanted)):
+                found[start:end] = self._find_some(wanted.slice(start, end - start))
+        return found
+
+    def _find_some(self, wanted: pa.Array) -> Ints:
+        texts = wanted.to_pylist()
+        keys = np.fromiter(map(hash, texts), np.int64, len(texts))
+        at = np.empty(len(keys), np.int64)
+        sweep = np.argsort(keys)  # looking up in order costs a third of jumping about
+        at[sweep] = np.minimum(self.hashes.searchsorted(keys[sweep]), len(self.hashes) - 1)
+        found = self.order[at].astype(np.int64)
+        alike = self.hashes[at] == keys
+        same = pc.fill_null(pc.equal(self.ids.take(pa.array(found)), wanted), False)
+        certain = alike & same.to_numpy(zero_copy_only=False)
+        found[~certain] = MISSING
+        for row in np.flatnonzero(alike & ~certain):  # two ids of one hash, hardly ever
+            if texts[row] is not None:
+                found[row] = self.find(texts[row])
+        return found
 
 
 def build_ids(ids: pa.StringArray) -> IdIndex:
     """Return the lookup of an id column."""
     # Python's own string hash: already computed for interned keys, salted per process, and the
     # array never leaves the process.
-    hashes = np.fromiter(map(hash, ids.to_pylist()), dtype=np.int64, count=len(ids))
-    order = np.argsort(hashes, kind="stable").astype(np.int32)
-    return IdIndex(ids, hashes[order], order)
+    hashes = np.empty(len(ids), np.int64)
+    for start, end in spans(len(ids)):
+        some = ids.slice(start, end - start).to_pylist()
+        hashes[start:end] = np.fromiter(map(hash, some), dtype=np.int64, count=end - start)
+    order = sorted_rows([hashes], len(hashes)).astype(np.int32)
+    found = IdIndex(ids, gathered(hashes, order), order)
+    keep("reading ids", found.nbytes)
+    return found

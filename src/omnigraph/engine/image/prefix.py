@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnigraph.engine.image.arrays import Ints, Mask, at_least_kth
-from omnigraph.engine.image.blocks import Rows, margin_of, similar_to
+from omnigraph.engine.image.blocks import UnitVectors, margin_of, similar_to
 
 Matrix = npt.NDArray[np.float32]
 
@@ -43,7 +43,9 @@ class Prefix:
         """Memory held."""
         return self.axes.nbytes + self.heads.nbytes + self.rests.nbytes
 
-    def candidates(self, matrix: Rows, unit: Matrix, k: int, held: Mask | None) -> Ints | None:
+    def candidates(
+        self, matrix: UnitVectors, unit: Matrix, k: int, held: Mask | None
+    ) -> Ints | None:
         """Return a superset of the k rows nearest to a unit vector, or None if a scan is better.
 
         Args:

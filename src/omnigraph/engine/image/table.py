@@ -13,8 +13,8 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from omnigraph.base.budget import NUMBER_BYTES, checkpoint, keep, waited
 from omnigraph.engine.image.arrays import Ints, Mask, one_array
 from omnigraph.engine.image.columns import Column, Patch, dense_ranks, no_patch
 from omnigraph.engine.image.ids import MISSING, IdIndex, build_ids
@@ -43,11 +43,14 @@ class BaseTable:
     def arrays(self, names: Sequence[str]) -> list[pa.Array]:
         """Return whole columns; the missing ones are read in one scan."""
         if any(name not in self._arrays for name in names):
-            with self._lock:
+            with waited(self._lock, "reading a table"):
                 missing = [name for name in names if name not in self._arrays]
                 if missing:
                     table = self._load(missing)
                     assert table.num_rows == self.rows, "the base changed under its image"
+                    # A column in pieces is there twice while they are put together.
+                    pieces = [table[name] for name in missing if table[name].num_chunks > 1]
+                    checkpoint("reading a table", sum(column.nbytes for column in pieces))
                     self._arrays |= {name: one_array(table.column(name)) for name in missing}
         return [self._arrays[name] for name in names]
 
@@ -63,9 +66,13 @@ class BaseTable:
         return held + (self.ids.nbytes if "ids" in self.__dict__ else 0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TableImage:
-    """A base and its overlay. `dead` marks positions whose row is gone."""
+    """A base and its overlay. `dead` marks positions whose row is gone.
+
+    Two images of one version may number its rows differently, so each is only itself: what is
+    made of an image belongs to that image, not to the version.
+    """
 
     base: BaseTable
     patch: Patch
@@ -104,10 +111,8 @@ class TableImage:
     @cached_property
     def id_order(self) -> Ints:
         """The rank of every position's id among all ids; costs a sort of the table once."""
-        order = pc.sort_indices(self.column(ID).full).to_numpy()
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        return place
+        keep("order", self.positions * NUMBER_BYTES)
+        return dense_ranks(self.column(ID).full)
 
     @property
     def nbytes(self) -> int:
@@ -132,6 +137,7 @@ class TableImage:
         """Return, by position, integers that sort like a column; kept for the next query."""
         found = self._codes.get(name)
         if found is None:
+            keep("order", self.positions * NUMBER_BYTES)
             found = self._codes.setdefault(name, dense_ranks(self.column(name).full))
         return found
 
@@ -162,7 +168,15 @@ class TableImage:
     def wants_folding(self) -> bool:
         """Whether the overlay has grown so large that reading a new base is cheaper."""
         changed = len(self.dead) + (0 if self.overlay is None else self.overlay.num_rows)
-        return changed > max(FOLD_FLOOR, FOLD_SHARE * self.base.rows)
+        return changed > self._most_changes
+
+    def is_outgrown_by(self, changes: int) -> bool:
+        """Whether so many changed rows alone make reading a new base cheaper."""
+        return changes > self._most_changes
+
+    @property
+    def _most_changes(self) -> float:
+        return max(FOLD_FLOOR, FOLD_SHARE * self.base.rows)
 
     def with_changes(
         self, upserts: pa.Table | None, deleted: Sequence[str], *, in_place: bool = True

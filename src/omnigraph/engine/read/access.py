@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+from omnigraph.base.table_keys import edge_key, node_key
 from omnigraph.compiler.catalog.model import DST, SRC
 from omnigraph.compiler.ir.estimate import estimated_rows
 from omnigraph.compiler.ir.facts import Statistics
@@ -19,16 +20,16 @@ from omnigraph.compiler.ir.ops import (
     Direction,
     Expand,
     Filter,
+    Join,
     NodeScan,
     Op,
     Predicate,
     Prop,
-    ReadIr,
     iter_ops,
 )
-from omnigraph.compiler.query.ast import CompareOp
-from omnigraph.engine.read.prepare import prepared
-from omnigraph.storage.snapshot import Snapshot
+from omnigraph.compiler.operations import CompareOp
+from omnigraph.engine.read.prepare import Prepared
+from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.tables.index import IndexInfo, list_indexes
 
 _SORTED = frozenset(
@@ -48,15 +49,15 @@ class Expected:
 
 
 def expectations(
-    ir: ReadIr, snapshot: Snapshot, statistics: Statistics, *, resident: bool
+    plan: Prepared, snapshot: Snapshot, statistics: Statistics, *, resident: bool
 ) -> list[Expected]:
     """Return what to expect of every operator, those inside negations right after their own."""
     access = _Access(snapshot, resident, {})
-    ops = list(iter_ops(ir.ops))
+    ops = list(iter_ops(plan.ir.ops))
     found = [Expected(access.of(op), 0.0) for op in ops]
-    if resident and prepared(ir).is_led:
+    if resident and plan.is_led:
         found[0] = Expected("best first", 0.0)
-    rows = estimated_rows(ir.ops, statistics)
+    rows = estimated_rows(plan.ir.ops, statistics)
     return [Expected(one.access, count) for one, count in zip(found, rows, strict=True)]
 
 
@@ -72,6 +73,8 @@ class _Access:
                 return self._scan(op)
             case Expand():
                 return self._step(op)
+            case Join():
+                return "by hash"
             case Filter() | AntiJoin():
                 return "per row"
             case _:
@@ -81,7 +84,7 @@ class _Access:
         looked_up = [name for one in op.filters if (name := _column(one)) is not None]
         if self.resident:
             return "by id" if _by_id(op.filters) else "by column" if op.filters else "whole table"
-        covered = [name for name in looked_up if self._covered(f"node:{op.type_name}", name)]
+        covered = [name for name in looked_up if self._covered(node_key(op.type_name), name)]
         if covered:
             return f"index on {', '.join(covered)}"
         return "filtered scan" if looked_up else "scan"
@@ -91,7 +94,7 @@ class _Access:
             return f"adjacency {op.direction}"
         ends = {Direction.OUT: (SRC,), Direction.IN: (DST,), Direction.BOTH: (SRC, DST)}
         near = ends[op.direction]
-        covered = all(self._covered(f"edge:{op.edge}", end) for end in near)
+        covered = all(self._covered(edge_key(op.edge), end) for end in near)
         return f"{'index on' if covered else 'scan by'} {', '.join(near)}"
 
     def _covered(self, key: str, column: str) -> bool:

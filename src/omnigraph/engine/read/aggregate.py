@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import assert_never
+from collections.abc import Callable, Sequence
+from typing import Any, assert_never
 
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.compiler.query.ast import AggregateFn
+from omnigraph.base.budget import checkpoint
+from omnigraph.compiler.operations import AggregateFn
 from omnigraph.compiler.query.typed import Aggregate, Prop, Scalarish
 from omnigraph.engine.image.arrays import Floats, Ints, distinct, renumbered
+from omnigraph.engine.image.pieces import PIECE, gathered, sorted_rows, spans
 from omnigraph.engine.image.table import ID
 from omnigraph.engine.read.context import ReadContext
 from omnigraph.engine.read.evaluate import values
@@ -26,6 +28,7 @@ def group(keys: Sequence[Scalarish], rows: Rows, ctx: ReadContext) -> tuple[Ints
         return np.zeros(rows.size, np.int64), first
     codes, first = np.zeros(rows.size, np.int64), np.zeros(min(rows.size, 1), np.int64)
     for key in keys:
+        ctx.budget.check("group")
         fresh = key_codes(key, rows, ctx)
         width = int(fresh.max()) + 1 if rows.size else 1
         # Renumber after every key, so the product never leaves 64 bits.
@@ -39,7 +42,7 @@ def key_codes(key: Scalarish, rows: Rows, ctx: ReadContext) -> Ints:
         image = ctx.image(key.var)
         if rows.size >= image.positions:
             by_position = image.sort_codes(key.name)
-            return np.asarray(by_position[rows.at[key.var]])
+            return gathered(by_position, rows.at[key.var])
     return ranks(values(key, rows, ctx))
 
 
@@ -92,6 +95,8 @@ def _total(column: pa.Array, groups: Ints, count: int, *, mean: bool) -> pa.Arra
 _SLICE = 26
 """Bits of a number added at a time: 2^27 of them still fit the 53 bits of a double."""
 _MAX_SLICES = 6
+_LISTED_BYTES = 40
+"""What a number in a list takes, about."""
 
 
 def _sums(column: pa.Array, groups: Ints, sizes: Ints) -> Floats:
@@ -107,10 +112,17 @@ def _sums(column: pa.Array, groups: Ints, sizes: Ints) -> Floats:
         if sliced is not None:
             return sliced
     add = _add_whole if whole else _add
-    values = numbers[np.argsort(groups, kind="stable")].tolist()
+    checkpoint("aggregate", _LISTED_BYTES * len(numbers))
+    values = numbers[sorted_rows([groups], len(groups))].tolist()
     ends = np.cumsum(sizes)
-    spans = zip((ends - sizes).tolist(), ends.tolist(), strict=True)
-    return np.asarray([add(values[start:end]) for start, end in spans], np.float64)
+    bounds = zip((ends - sizes).tolist(), ends.tolist(), strict=True)
+    return np.asarray([_added(add, values, start, end) for start, end in bounds], np.float64)
+
+
+def _added(add: Callable[[list[Any]], float], values: list[Any], start: int, end: int) -> float:
+    if not start % PIECE or end - start >= PIECE:
+        checkpoint("aggregate")
+    return add(values[start:end])
 
 
 def _sliced_sums(doubles: Floats, groups: Ints, count: int, largest: float) -> Floats | None:
@@ -122,6 +134,7 @@ def _sliced_sums(doubles: Floats, groups: Ints, count: int, largest: float) -> F
     unit = 2.0 ** (math.frexp(largest)[1] - _SLICE)
     rest = doubles
     while rest.any():
+        checkpoint("aggregate", 8 * doubles.nbytes)
         if len(totals) == _MAX_SLICES:
             return None
         top = np.rint(rest / unit)
@@ -130,7 +143,11 @@ def _sliced_sums(doubles: Floats, groups: Ints, count: int, largest: float) -> F
         unit *= 2.0**-_SLICE
     if len(totals) <= 1:
         return totals[0] if totals else np.zeros(count)
-    return np.asarray([math.fsum(parts) for parts in zip(*totals, strict=True)], np.float64)
+    found = np.empty(count)
+    for start, end in spans(count):
+        slices = zip(*(some[start:end] for some in totals), strict=True)
+        found[start:end] = [math.fsum(parts) for parts in slices]
+    return found
 
 
 def _add_whole(values: list[int]) -> float:
@@ -147,7 +164,7 @@ def _add(values: list[float]) -> float:
 
 
 def _extreme(column: pa.Array, groups: Ints, count: int, *, largest: bool) -> pa.Array:
-    order = np.lexsort((ranks(column), groups))
+    order = sorted_rows([groups, ranks(column)], len(groups))
     ordered = groups[order]
     edges = np.flatnonzero(np.diff(ordered)) if len(ordered) else np.empty(0, np.int64)
     if not len(ordered):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from omnigraph.base.arguments import text_argument
 from omnigraph.compiler.catalog.model import ID, Catalog
 from omnigraph.compiler.types import Scalar
 from omnigraph.errors import BadRequestError, NotFoundError
-from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.tables.predicate import is_in
 
 
@@ -16,8 +17,11 @@ def blob_bytes(
 
     Raises:
         NotFoundError: no such type, property, node or edge.
-        BadRequestError: the property is not a Blob.
+        BadRequestError: the property is not a Blob, or an argument is no text.
     """
+    text_argument(type_name, "the name of a type")
+    text_argument(prop, "the name of a property")
+    text_argument(row_id, "an id")
     kind = catalog.nodes.get(type_name) or catalog.edges.get(type_name)
     if kind is None:
         known = ", ".join([*catalog.nodes, *catalog.edges])

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.compiler.query.ast import CompareOp
+from omnigraph.compiler.operations import CompareOp
 from omnigraph.engine.image.arrays import Mask
 
 _KERNELS = {
@@ -51,7 +51,7 @@ def compare_value(column: pa.Array, op: CompareOp, value: Value) -> Mask:
     """Return where `column op value` is true; `value` is a plain Python value or None."""
     if value is None:
         return np.zeros(len(column), dtype=bool)
-    column = _plain(column)
+    column = plain_column(column)
     match op:
         case CompareOp.CONTAINS:
             return _contains(column, value)
@@ -71,7 +71,7 @@ def compare_value(column: pa.Array, op: CompareOp, value: Value) -> Mask:
 
 def is_in(column: pa.Array, values: Sequence[Any]) -> Mask:
     """Return where the column equals one of the values; null is in nothing."""
-    column = _plain(column)
+    column = plain_column(column)
     kept = [fitted for one in values if (fitted := _fit(one, column.type)) is not None]
     if not kept:
         return np.zeros(len(column), dtype=bool)
@@ -81,7 +81,7 @@ def is_in(column: pa.Array, values: Sequence[Any]) -> Mask:
 
 def compare_columns(left: pa.Array, op: CompareOp, right: pa.Array) -> Mask:
     """Return where `left op right` is true, row by row."""
-    left, right = _plain(left), _plain(right)
+    left, right = plain_column(left), plain_column(right)
     if op is CompareOp.CONTAINS:
         return _contains_rows(left, right)
     if op is CompareOp.STARTS_WITH:
@@ -106,7 +106,7 @@ def mask_of(result: pa.Array) -> Mask:
     return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=bool)
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def plain_column(column: pa.Array) -> pa.Array:
     """Return days and milliseconds as the integers they are; other columns unchanged."""
     if pa.types.is_date32(column.type):
         return column.view(pa.int32())

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from omnigraph.compiler.catalog.arrow import arrow_type
 from omnigraph.compiler.ir.key_id import key_id
-from omnigraph.compiler.query.ast import CompareOp, TextFn
+from omnigraph.compiler.ir.ops import operands
+from omnigraph.compiler.operations import CompareOp, TextFn
 from omnigraph.compiler.query.typed import (
     Bm25,
     Compare,
@@ -28,6 +29,7 @@ from omnigraph.compiler.query.typed import (
 )
 from omnigraph.engine.image.analyzer import analyze
 from omnigraph.engine.image.arrays import Floats, Ints, Mask
+from omnigraph.engine.image.pieces import PIECE, spans
 from omnigraph.engine.image.postings import Postings, bm25, matching_any, similar_terms
 from omnigraph.engine.read.compare import FLIPPED, compare_columns, compare_value
 from omnigraph.engine.read.context import ReadContext
@@ -38,6 +40,8 @@ DEFAULT_MAX_EDITS = 2
 
 Constant = Literal | Param | KeyId
 _IDENTITY = frozenset({CompareOp.EQ, CompareOp.NE})
+_BY_TABLE = (TextMatch, Nearest, Bm25, Rrf)
+"""Scores every node at once, however many rows ask."""
 
 
 def constant(expr: Constant, ctx: ReadContext) -> Any:  # noqa: ANN401 - any literal value
@@ -61,6 +65,15 @@ def value_of(expr: Constant, params: Mapping[str, Any]) -> Any:  # noqa: ANN401 
 
 def holds(predicate: Predicate, rows: Rows, ctx: ReadContext) -> Mask:
     """Return for which rows the predicate is true."""
+    if rows.size <= PIECE or any(isinstance(one, _BY_TABLE) for one in operands(predicate)):
+        return _holds(predicate, rows, ctx)
+    parts = [
+        _holds(predicate, rows.slice(start, end - start), ctx) for start, end in spans(rows.size)
+    ]
+    return np.concatenate(parts)
+
+
+def _holds(predicate: Predicate, rows: Rows, ctx: ReadContext) -> Mask:
     match predicate:
         case Compare():
             return _compare(predicate, rows, ctx)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.base.budget import NUMBER_BYTES, checkpoint
+from omnigraph.base.table_keys import edge_key, is_node_key, node_key
 from omnigraph.compiler.catalog.model import Catalog, EdgeType
 from omnigraph.compiler.query.typed import Direction
 from omnigraph.engine.image.arrays import Ints
@@ -16,7 +18,7 @@ from omnigraph.engine.image.table import TableImage
 from omnigraph.engine.image.vectors import Vectors
 from omnigraph.engine.topology.adjacency import Adjacency, with_added_edges
 from omnigraph.engine.topology.csr import Csr, build_csr
-from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.manifest.snapshot import Snapshot
 
 
 class SnapshotImages:
@@ -31,33 +33,31 @@ class SnapshotImages:
 
     def node(self, type_name: str) -> TableImage:
         """Return the image of a node type."""
-        return self._table(f"node:{type_name}", in_place=True)
+        return self._table(node_key(type_name), in_place=True)
 
     def edge(self, edge: str) -> TableImage:
         """Return the image of an edge type."""
-        return self._table(f"edge:{edge}", in_place=False)
+        return self._table(edge_key(edge), in_place=False)
 
     def adjacency(self, edge: str, direction: Direction) -> Adjacency:
         """Return one direction of an edge type; the part that did not change is shared."""
         found = self._adjacency.get((edge, direction))
         if found is None:
-            found = self._build_adjacency(self._catalog.edges[edge], direction)
-            self._adjacency[edge, direction] = found
+            built = self._build_adjacency(self._catalog.edges[edge], direction)
+            found = self._adjacency.setdefault((edge, direction), built)
         return found
 
     def postings(self, type_name: str, prop: str) -> Postings:
         """Return the postings of a text property."""
-        table = self._snapshot.table(f"node:{type_name}")
-        return self._cache.postings(table, self.node(type_name), prop)
+        return self._cache.postings(self.node(type_name), prop)
 
     def vectors(self, type_name: str, prop: str) -> Vectors:
         """Return the vectors of a property."""
-        table = self._snapshot.table(f"node:{type_name}")
-        return self._cache.vectors(table, self.node(type_name), prop)
+        return self._cache.vectors(self.node(type_name), prop)
 
     def values_of(self, key: str, prop: str, count: Callable[[pa.Array], int]) -> int:
         """Return how many different values a column has, as counted once for its base."""
-        image = self._table(key, in_place=key.startswith("node:"))
+        image = self._table(key, in_place=is_node_key(key))
         return self._cache.get(
             ("values", image.base, prop),
             lambda: count(image.base.arrays([prop])[0]),
@@ -69,8 +69,11 @@ class SnapshotImages:
         found = self._tables.get(key)
         if found is None:
             table = self._snapshot.table(key)
-            found = self._cache.table(table, self._snapshot.open(key), in_place=in_place)
-            self._tables[key] = found
+            snapshot = self._snapshot
+            image = self._cache.table(table, snapshot.open(key), snapshot.kernel, in_place=in_place)
+            # The cache may have made another one for another thread meanwhile, which numbers rows
+            # differently. Whoever was first has decided: a query must not see both.
+            found = self._tables.setdefault(key, image)
         return found
 
     def _build_adjacency(self, edge: EdgeType, direction: Direction) -> Adjacency:
@@ -84,8 +87,10 @@ class SnapshotImages:
 
         def build() -> tuple[Csr, Ints]:
             starts, ends = image.base.arrays([near_end, far_end])
+            checkpoint("reading edges", 2 * len(starts) * NUMBER_BYTES)
             sources = near_nodes.base.ids.find_many(starts)
             targets = far_nodes.base.ids.find_many(ends)
+            checkpoint("reading edges")
             loose = np.flatnonzero((sources < 0) | (targets < 0))
             return build_csr(sources, targets, near_nodes.base.rows), loose
 

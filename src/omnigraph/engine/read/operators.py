@@ -1,26 +1,38 @@
-"""The four operators that make rows: scan, expand, filter, anti-join."""
+"""The operators that make rows: scan, expand, filter, join, anti-join."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import assert_never
 
 import numpy as np
 
-from omnigraph.compiler.ir.ops import AntiJoin, Expand, Filter, NodeScan
-from omnigraph.compiler.query.ast import CompareOp
+from omnigraph.base.budget import NUMBER_BYTES
+from omnigraph.compiler.ir.ops import AntiJoin, Expand, Filter, Join, NodeScan
+from omnigraph.compiler.operations import CompareOp
 from omnigraph.compiler.query.typed import Compare, Direction, Predicate, Prop
 from omnigraph.engine.image.arrays import Ints, Mask, distinct, members
 from omnigraph.engine.image.ids import MISSING
+from omnigraph.engine.image.pieces import gathered
 from omnigraph.engine.image.table import TableImage
 from omnigraph.engine.read.context import ReadContext
 from omnigraph.engine.read.evaluate import Constant, constant, holds
+from omnigraph.engine.read.join import joined
 from omnigraph.engine.read.prepare import Stage
-from omnigraph.engine.read.rows import Rows
+from omnigraph.engine.read.rows import ONE_EMPTY_ROW, Rows
 from omnigraph.engine.read.trace import Trace
 from omnigraph.engine.topology.adjacency import Adjacency
 from omnigraph.engine.topology.csr import distinct_pairs, walk
+
+_STEP_EDGES = 1 << 20
+"""Edges that are followed between two looks at the clock."""
+_STEP_COLUMNS = 3
+"""Numbers per edge that a step holds: its row and its target, and both again while parts are
+put together."""
+_BOTH_COLUMNS = 8
+"""The same for both directions at once, whose pairs are sorted to tell them apart."""
 
 
 def run_stages(stages: Sequence[Stage], rows: Rows, ctx: ReadContext) -> Rows:
@@ -55,6 +67,12 @@ def run_stage(stage: Stage, rows: Rows, ctx: ReadContext) -> Rows:
             found = rows.keep(holds(op.predicate, rows, ctx))
         case AntiJoin():
             found = anti_join(stage, rows, ctx)
+        case Join():
+            inner = run_stages(stage.inner, ONE_EMPTY_ROW, ctx)
+            found = joined(op.on, rows, inner, stage.keep, ctx)
+            # It made no more than is needed, so rows may be equal already.
+            is_less = len(found.at) < len(rows.at) + len(inner.at)
+            return _merged(found, ctx) if stage.once and is_less else found
         case _:
             assert_never(op)
     return _settled(stage, found, ctx)
@@ -103,7 +121,7 @@ def scan(op: NodeScan, rows: Rows, ctx: ReadContext) -> Rows:
     positions = _matching(ctx.images.node(op.type_name), op.var, op.filters, ctx)
     if rows.size == 1 and not rows.at:
         return Rows.of(op.var, positions)
-    ctx.budget.check("NodeScan", rows.size * len(positions), len(rows.at) + 1)
+    _make_room("NodeScan", rows, rows.size * len(positions), len(rows.at) + 1, ctx)
     return rows.times(op.var, positions)
 
 
@@ -171,8 +189,9 @@ def expand(stage: Stage, op: Expand, rows: Rows, ctx: ReadContext) -> Rows:
         kept = _passing(nodes, op.dst, op.dst_filters, targets, ctx)
         if kept is not None:
             at, targets = at[kept], targets[kept]
-    ctx.budget.check("Expand", len(at), len(rows.at) + 2)
-    bound = {var: known[at] for var, known in rows.at.items() if var in stage.keep}
+    others = {var: known for var, known in rows.at.items() if var in stage.keep}
+    _make_room("Expand", rows, len(at), len(others) + 2, ctx)
+    bound = {var: gathered(known, at) for var, known in others.items()}
     if op.dst in stage.keep:
         bound[op.dst] = targets
     found = Rows(len(at), bound)
@@ -204,19 +223,35 @@ def _reach(op: Expand, rows: Rows, others: Mapping[str, Ints], ctx: ReadContext)
 
 def _hop(op: Expand, positions: Ints, nodes: TableImage, ctx: ReadContext) -> tuple[Ints, Ints]:
     """Return `(rows, targets)` of one step; each target once per row, none of them dead."""
-    if op.direction is not Direction.BOTH:
-        adjacency = ctx.images.adjacency(op.edge, op.direction)
+    both = (Direction.OUT, Direction.IN)
+    ways = both if op.direction is Direction.BOTH else (op.direction,)
+    adjacencies = [ctx.images.adjacency(op.edge, way) for way in ways]
+    for adjacency in adjacencies:
         _check_reach(adjacency, positions, ctx)
-        at, targets = adjacency.neighbours_of(positions, nodes.positions)
-    else:
-        steps = []
-        for way in (Direction.OUT, Direction.IN):
-            adjacency = ctx.images.adjacency(op.edge, way)
-            _check_reach(adjacency, positions, ctx)
-            steps.append(adjacency.neighbours_of(positions, nodes.positions))
-        (out_at, out), (in_at, back) = steps
-        both = np.concatenate([out_at, in_at]), np.concatenate([out, back])
-        at, targets = distinct_pairs(*both, nodes.positions)
+    if len(adjacencies) > 1:
+        edges = sum(adjacency.most(len(positions)) for adjacency in adjacencies)
+        if not ctx.budget.is_small(edges, _BOTH_COLUMNS):
+            edges = sum(adjacency.count(positions) for adjacency in adjacencies)
+            ctx.budget.hold("Expand", edges * _BOTH_COLUMNS * NUMBER_BYTES)
+    if adjacencies[0].most(len(positions)) <= _STEP_EDGES:
+        return _step(adjacencies, positions, nodes)
+    parts = []
+    # What one row reaches does not depend on the others.
+    for start, end in pairwise(adjacencies[0].cuts(positions, _STEP_EDGES)):
+        ctx.budget.check("Expand")
+        at, targets = _step(adjacencies, positions[start:end], nodes)
+        parts.append((at + start, targets))
+    return np.concatenate([at for at, _ in parts]), np.concatenate([found for _, found in parts])
+
+
+def _step(
+    adjacencies: Sequence[Adjacency], positions: Ints, nodes: TableImage
+) -> tuple[Ints, Ints]:
+    at, targets = adjacencies[0].neighbours_of(positions, nodes.positions)
+    if len(adjacencies) > 1:
+        back_at, back = adjacencies[1].neighbours_of(positions, nodes.positions)
+        either = np.concatenate([at, back_at]), np.concatenate([targets, back])
+        at, targets = distinct_pairs(*either, nodes.positions)
     if nodes.live is not None:
         live = nodes.live[targets]
         at, targets = at[live], targets[live]
@@ -240,8 +275,18 @@ def leads_to(op: Expand, starts: Ints, ends: Ints, ctx: ReadContext) -> Mask:
 
 def _check_reach(adjacency: Adjacency, positions: Ints, ctx: ReadContext) -> None:
     """Ask whether as many rows may be held as the positions have edges, and for more time."""
-    counted = adjacency.count(positions) if ctx.budget.counts_rows else 0
-    ctx.budget.check("Expand", counted, 2)
+    if ctx.budget.is_small(adjacency.most(len(positions)), _STEP_COLUMNS):
+        ctx.budget.check("Expand")
+    else:
+        ctx.budget.check("Expand", adjacency.count(positions), _STEP_COLUMNS)
+
+
+def _make_room(step: str, rows: Rows, made: int, columns: int, ctx: ReadContext) -> None:
+    """Ask whether so many rows may be made, beside those they are made of."""
+    budget = ctx.budget
+    if not budget.is_small(rows.size + made, columns):
+        budget.check(step, made, columns)
+        budget.hold(step, (rows.size * len(rows.at) + made * columns) * NUMBER_BYTES)
 
 
 def _expand_edges(op: Expand, rows: Rows, ctx: ReadContext) -> Rows:
@@ -266,7 +311,7 @@ def _expand_edges(op: Expand, rows: Rows, ctx: ReadContext) -> Rows:
     kept = _passing(ctx.images.node(op.dst_type), op.dst, op.dst_filters, targets, ctx)
     if kept is not None:
         at, targets, edges = at[kept], targets[kept], edges[kept]
-    ctx.budget.check("Expand", len(at), len(rows.at) + 2)
+    _make_room("Expand", rows, len(at), len(rows.at) + 4, ctx)
     return rows.take(at).bind(op.dst, targets).bind(op.edge_var, edges)
 
 

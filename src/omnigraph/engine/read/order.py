@@ -6,13 +6,14 @@ not depend on how rows were found or stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.image.arrays import Floats, Ints, at_least_kth
 from omnigraph.engine.image.columns import dense_ranks
+from omnigraph.engine.image.pieces import gathered
 from omnigraph.engine.read.context import ReadContext
 from omnigraph.engine.read.rows import Rows
 
@@ -30,14 +31,7 @@ def id_ranks(var: str, rows: Rows, ctx: ReadContext) -> Ints:
     image, positions = ctx.image(var), rows.at[var]
     if len(positions) <= _RANK_TABLE_ABOVE:
         return ranks(image.column("id").take(positions))
-    return np.asarray(image.id_order[positions])
-
-
-def sorted_rows(keys: Sequence[Ints], size: int) -> Ints:
-    """Return row numbers in ascending order of the keys, the first key deciding first."""
-    if size <= 1 or not keys:
-        return np.arange(size)
-    return np.lexsort(tuple(reversed(keys)))
+    return gathered(image.id_order, positions)
 
 
 def contenders(key: Ints | Floats, wanted: int) -> Ints:

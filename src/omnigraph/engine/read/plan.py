@@ -8,138 +8,105 @@ rows and order stay the same.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.base.ids import TableKey
+from omnigraph.base.metrics import METRICS
+from omnigraph.base.recent import Recent
+from omnigraph.base.table_keys import is_node_key, type_of
 from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.compiler.compile import CompiledQuery
 from omnigraph.compiler.ir.facts import Statistics, facts_of
-from omnigraph.compiler.ir.ops import (
-    Compare,
-    Expand,
-    Filter,
-    NodeScan,
-    Predicate,
-    Prop,
-    ReadIr,
-    iter_ops,
-)
-from omnigraph.compiler.ir.optimize import optimize
+from omnigraph.compiler.ir.ops import ReadIr
+from omnigraph.compiler.ir.optimize import COST, rewrite
+from omnigraph.compiler.ir.reads import Column, Reads
 from omnigraph.compiler.types import Scalar
 from omnigraph.engine.read.images import SnapshotImages
-from omnigraph.storage.snapshot import Snapshot
+from omnigraph.engine.read.prepare import Prepared, prepare
+from omnigraph.storage.manifest.snapshot import Snapshot
+
+PLANS = METRICS.counter(
+    "omnigraph_plan_cache_total", "Plans asked for, by whether one was kept.", "result"
+)
 
 _CAPACITY = 1_024
 _SAMPLE = 1_024
 
-Column = tuple[str, str]
-"""A table key and a property."""
-
 
 def statistics_of(snapshot: Snapshot) -> Statistics:
     """Return the sizes of a snapshot's tables, rounded up to powers of two."""
+    return _sizes(snapshot, tuple(snapshot.tables))
+
+
+def _sizes(snapshot: Snapshot, tables: tuple[TableKey, ...]) -> Statistics:
     nodes: dict[str, int] = {}
     edges: dict[str, int] = {}
-    for key, table in snapshot.tables.items():
-        kind, _, name = key.partition(":")
-        (nodes if kind == "node" else edges)[name] = _rounded(table.row_count)
+    for key in tables:
+        kind = nodes if is_node_key(key) else edges
+        kind[type_of(key)] = _rounded(snapshot.table(key).row_count)
     return Statistics(nodes, edges)
+
+
+class Planned(NamedTuple):
+    """A query ready to run on a snapshot, and what was known of the data when it was planned."""
+
+    prepared: Prepared
+    statistics: Statistics
 
 
 class Plans:
     """The plans in use, by query and by statistics; thread-safe."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._sizes: tuple[str, Statistics, int] | None = None
-        self._epochs: dict[tuple[tuple[str, int], ...], int] = {}
-        self._plans: OrderedDict[_Key, tuple[ReadIr, ReadIr]] = OrderedDict()
+        self._plans: Recent[_Key, Planned] = Recent(_CAPACITY)
 
     def plan(
         self,
-        ir: ReadIr,
+        compiled: CompiledQuery,
         snapshot: Snapshot,
         catalog: Catalog,
         resident: SnapshotImages | None = None,
-    ) -> ReadIr:
+    ) -> Planned:
         """Return the query as it should run on this snapshot.
 
         Args:
-            ir: the compiled query.
+            compiled: a read.
             snapshot: what it will read.
             catalog: the schema of the snapshot.
             resident: its tables, if the query will run on them; then their values count too.
         """
-        statistics, epoch = self.statistics(ir, snapshot, catalog, resident)
-        key = (id(ir), epoch, tuple(sorted(statistics.values.items())))
-        with self._lock:
-            known = self._plans.get(key)
-            # The compiled query is kept beside its plan, so its identity cannot be reused.
-            if known is not None and known[0] is ir:
-                self._plans.move_to_end(key)
-                return known[1]
-        planned = optimize(ir, facts_of(catalog, statistics))
-        assert isinstance(planned, ReadIr)
-        with self._lock:
-            self._plans[key] = (ir, planned)
-            while len(self._plans) > _CAPACITY:
-                self._plans.popitem(last=False)
-        return planned
-
-    def statistics(
-        self, ir: ReadIr, snapshot: Snapshot, catalog: Catalog, resident: SnapshotImages | None
-    ) -> tuple[Statistics, int]:
-        """Return what is known of the tables a query reads, and a number for their sizes."""
-        sizes, epoch = self._current(snapshot)
-        values = {
-            column: count
-            for column in sorted(set(_compared(ir)))
-            if (count := _values(column, sizes, catalog, resident)) is not None
-        }
-        return Statistics(sizes.nodes, sizes.edges, values), epoch
-
-    def _current(self, snapshot: Snapshot) -> tuple[Statistics, int]:
-        with self._lock:
-            kept = self._sizes
-        if kept is not None and kept[0] == snapshot.commit_id:
-            return kept[1], kept[2]
-        statistics = statistics_of(snapshot)
-        sizes = (*sorted(statistics.nodes.items()), ("", 0), *sorted(statistics.edges.items()))
-        with self._lock:
-            epoch = self._epochs.setdefault(sizes, len(self._epochs))
-            self._sizes = (snapshot.commit_id, statistics, epoch)
-        return statistics, epoch
+        reads = compiled.reads
+        statistics = _statistics(reads, snapshot, catalog, resident)
+        sizes = (*statistics.nodes.values(), *statistics.edges.values())
+        key = (compiled, sizes, tuple(statistics.values.items()))
+        known = self._plans.find(key)
+        PLANS.add(1, "miss" if known is None else "hit")
+        if known is None:
+            ir = rewrite(compiled.ir, facts_of(catalog, statistics), COST)
+            assert isinstance(ir, ReadIr)
+            known = self._plans.keep(key, Planned(prepare(ir, reads.texts), statistics))
+        return known
 
 
-_Key = tuple[int, int, tuple[tuple[Column, int], ...]]
+_Key = tuple[CompiledQuery, tuple[int, ...], tuple[tuple[tuple[str, str], int], ...]]
+"""Sizes are those of the tables the query reads, in their order."""
 
 
-def _compared(ir: ReadIr) -> Iterator[Column]:
-    """Yield the columns a query compares with something."""
-    tables: dict[str, str] = {}
-    predicates: list[Predicate] = []
-    for op in iter_ops(ir.ops):
-        match op:
-            case NodeScan():
-                tables[op.var] = f"node:{op.type_name}"
-                predicates += op.filters
-            case Expand():
-                tables[op.dst] = f"node:{op.dst_type}"
-                if op.edge_var is not None:
-                    tables[op.edge_var] = f"edge:{op.edge}"
-                predicates += (*op.dst_filters, *op.edge_filters)
-            case Filter():
-                predicates.append(op.predicate)
-            case _:
-                pass
-    for predicate in predicates:
-        if isinstance(predicate, Compare):
-            for side in (predicate.left, predicate.right):
-                if isinstance(side, Prop) and side.name != "id":
-                    yield tables[side.var], side.name
+def _statistics(
+    reads: Reads, snapshot: Snapshot, catalog: Catalog, resident: SnapshotImages | None
+) -> Statistics:
+    """Return what is known of the tables a query reads."""
+    sizes = _sizes(snapshot, reads.tables)
+    values: dict[tuple[str, str], int] = {
+        column: count
+        for column in reads.compared
+        if (count := _values(column, sizes, catalog, resident)) is not None
+    }
+    return Statistics(sizes.nodes, sizes.edges, values)
 
 
 def _values(
@@ -147,10 +114,10 @@ def _values(
 ) -> int | None:
     """Return how many different values a column has, rounded, or None when nobody knows."""
     table, name = column
-    kind, _, type_name = table.partition(":")
-    found: NodeType | EdgeType = (
-        catalog.nodes[type_name] if kind == "node" else catalog.edges[type_name]
+    kinds: Mapping[str, NodeType | EdgeType] = (
+        catalog.nodes if is_node_key(table) else catalog.edges
     )
+    found = kinds[type_of(table)]
     if name not in found.properties:
         return None  # an end of an edge
     if (name,) in found.unique or (isinstance(found, NodeType) and found.key == (name,)):

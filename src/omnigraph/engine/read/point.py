@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from omnigraph.compiler.compile import BoundQuery
 from omnigraph.compiler.ir.ops import Compare, NodeScan, Prop, ReadIr
-from omnigraph.compiler.query.ast import CompareOp
+from omnigraph.compiler.operations import CompareOp
 from omnigraph.compiler.query.typed import KeyId, Literal, Param
 from omnigraph.engine.image.ids import MISSING
 from omnigraph.engine.read.answer import Answer
@@ -51,5 +51,5 @@ def look_up(point: Point, images: Images, bound: BoundQuery) -> Answer:
     position = MISSING if wanted is None else image.find(wanted)
     columns = [image.column(name) for name in point.properties]
     if position == MISSING or bound.offset or bound.limit == 0:
-        return Answer(point.names, tuple(column.base.slice(0, 0) for column in columns))
-    return Answer(point.names, tuple(column.one(position) for column in columns))
+        return Answer(point.names, tuple([column.base.slice(0, 0) for column in columns]))
+    return Answer(point.names, tuple([column.one(position) for column in columns]))

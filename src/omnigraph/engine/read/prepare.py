@@ -11,20 +11,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from omnigraph.base.table_keys import is_edge_key, type_of
 from omnigraph.compiler.ir.ops import (
     AntiJoin,
     Compare,
     Expand,
     Filter,
+    Join,
     NodeScan,
     Op,
     ReadIr,
+    bound_by,
     expr_vars,
     predicate_vars,
 )
-from omnigraph.compiler.query.ast import AggregateFn, CompareOp
-from omnigraph.compiler.query.typed import Aggregate, Expr, Prop, Rrf
+from omnigraph.compiler.ir.reads import bound_tables
+from omnigraph.compiler.operations import AggregateFn, CompareOp
+from omnigraph.compiler.query.typed import Aggregate, Expr, Nearest, Prop, Rrf
 from omnigraph.engine.read.point import Point, point_of
+from omnigraph.engine.search.queries import with_vector_params
 
 Types = Mapping[str, tuple[str, bool]]
 """The table behind every variable: its name, and whether it holds edges."""
@@ -39,7 +44,8 @@ class Stage:
 
     `keep` are the variables needed behind it; `once` says that equal rows may be merged. `into`
     is the bound node an expand has to end in: it then only keeps rows. An anti-join runs its
-    inner stages on the outer variables it `uses`, and knows a row again by its number: `tag`.
+    inner stages on the outer variables it `uses`, and knows a row again by its number: `tag`. A
+    join runs its inner stages by themselves.
     """
 
     op: Op
@@ -57,11 +63,14 @@ class Stage:
         return type(self.op).__name__
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
     """A read ready to run on any images of its schema."""
 
     ir: ReadIr
+    """What runs: its distances are to vectors alone."""
+    shown: ReadIr
+    """The same as it was asked for, for people."""
     stages: tuple[Stage, ...]
     types: Types
     fusions: tuple[Rrf, ...]
@@ -83,30 +92,17 @@ class Prepared:
         return ranks and not (self.is_aggregate or self.ir.distinct)
 
 
-_KEPT = 1_024
-_known: dict[int, Prepared] = {}
+def prepare(ir: ReadIr, texts: tuple[Nearest, ...] = ()) -> Prepared:
+    """Work out what every operator of a plan needs to know.
 
-
-def prepared(ir: ReadIr) -> Prepared:
-    """Return a plan made ready; plans in use are kept."""
-    # By identity, because hashing a plan costs more than a point lookup; what is kept holds the
-    # plan, so its identity cannot be given to another one.
-    known = _known.get(id(ir))
-    if known is not None and known.ir is ir:
-        return known
-    made = prepare(ir)
-    if len(_known) >= _KEPT:
-        _known.clear()
-    _known[id(ir)] = made
-    return made
-
-
-def prepare(ir: ReadIr) -> Prepared:
-    """Work out what every operator of a plan needs to know."""
+    `texts` are its distances to a text, which are given their vectors as parameters of a run.
+    """
+    shown, ir = ir, with_vector_params(ir, texts)
     is_set = _is_set(ir)
     stages = _stages(ir.ops, _wanted(ir), once=is_set, types={}, tag=_TAG)
     return Prepared(
         ir,
+        shown,
         stages,
         variable_types(ir.ops),
         tuple(_fusions(ir)),
@@ -119,19 +115,8 @@ def prepare(ir: ReadIr) -> Prepared:
 
 
 def variable_types(ops: Sequence[Op]) -> dict[str, tuple[str, bool]]:
-    """Return the table behind every variable operators bind.
-
-    What an anti-join binds stays inside it.
-    """
-    types: dict[str, tuple[str, bool]] = {}
-    for op in ops:
-        if isinstance(op, NodeScan):
-            types[op.var] = (op.type_name, False)
-        elif isinstance(op, Expand):
-            types[op.dst] = (op.dst_type, False)
-            if op.edge_var is not None:
-                types[op.edge_var] = (op.edge, True)
-    return types
+    """Return the type behind every variable operators bind, and whether it is one of edges."""
+    return {var: (type_of(key), is_edge_key(key)) for var, key in bound_tables(ops).items()}
 
 
 def _is_set(ir: ReadIr) -> bool:
@@ -190,6 +175,11 @@ def _stages(
             needed = _needed_before(inner[0]) if inner else frozenset()
             uses = needed - variable_types(op.inner).keys() - {tag}
             found.append(Stage(op, keep, once, None, inner, tag, uses, within))
+        elif isinstance(op, Join):
+            compared = {name for one in op.on for name in predicate_vars(one)}
+            own = (keep | compared) & set(bound_by(op))
+            inner = _stages(op.inner, own, once=once, types=types, tag=tag)
+            found.append(Stage(op, keep, once, None, inner))
         else:
             found.append(Stage(op, keep, once, into))
         keep = _needed_before(found[-1])
@@ -208,6 +198,9 @@ def _needed_before(stage: Stage) -> frozenset[str]:
             return stage.keep | predicate_vars(predicate)
         case AntiJoin():
             return stage.keep | stage.uses
+        case Join():
+            compared = {name for one in stage.op.on for name in predicate_vars(one)}
+            return (stage.keep | compared) - set(bound_by(stage.op))
 
 
 def _closing(op: Op, closing: Filter, keep: Set[str], types: Types) -> str | None:

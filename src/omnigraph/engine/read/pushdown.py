@@ -10,7 +10,7 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from omnigraph.compiler.query.ast import CompareOp
+from omnigraph.compiler.operations import CompareOp
 from omnigraph.compiler.query.typed import Compare, IsNull, KeyId, Literal, Param, Predicate, Prop
 from omnigraph.compiler.types import INTEGERS, Scalar
 from omnigraph.storage.tables import predicate as stored

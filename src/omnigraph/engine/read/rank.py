@@ -15,7 +15,7 @@ import numpy as np
 from omnigraph.compiler.ir.ops import Ranking
 from omnigraph.compiler.query.typed import Bm25, Nearest, Rrf
 from omnigraph.engine.image.analyzer import analyze
-from omnigraph.engine.image.arrays import Ints, distinct
+from omnigraph.engine.image.arrays import Ints, distinct, renumbered_values
 from omnigraph.engine.image.postings import Bm25 as Relevance
 from omnigraph.engine.image.postings import bm25, bm25_best
 from omnigraph.engine.image.table import TableImage
@@ -56,7 +56,7 @@ def members(
         ranked = ctx.fused[score]
     else:
         ranked = rank_nodes(score, _nodes(at, image), wanted if ranking.best_first else None, ctx)
-    places = np.unique(ranked.keys, return_inverse=True)[1]
+    places, _ = renumbered_values(ranked.keys)
     found, which = _rows_of(ranked.positions, at, image)
     chosen = places[which]
     return rows.take(found), chosen if ranking.best_first else -chosen

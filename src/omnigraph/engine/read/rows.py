@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from omnigraph.engine.image.arrays import Ints, Mask
+from omnigraph.engine.image.pieces import gathered, repeated, tiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Rows:
 
     def take(self, which: Ints) -> Rows:
         """Return the given rows, in their order; a row may be taken more than once."""
-        return Rows(len(which), {var: at[which] for var, at in self.at.items()})
+        return Rows(len(which), {var: gathered(at, which) for var, at in self.at.items()})
 
     def slice(self, start: int, length: int) -> Rows:
         """Return some rows that follow each other."""
@@ -43,8 +44,8 @@ class Rows:
 
     def times(self, var: str, at: Ints) -> Rows:
         """Return the product with the positions of a new variable, this side's rows outermost."""
-        repeated = self.take(np.repeat(np.arange(self.size), len(at)))
-        return repeated.bind(var, np.tile(at, self.size))
+        own = {name: repeated(known, len(at)) for name, known in self.at.items()}
+        return Rows(self.size * len(at), {**own, var: tiled(at, self.size)})
 
 
 ONE_EMPTY_ROW = Rows(1, {})

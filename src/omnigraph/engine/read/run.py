@@ -8,28 +8,33 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.base.budget import Budget
 from omnigraph.compiler.catalog.arrow import arrow_type
 from omnigraph.compiler.compile import BoundQuery
 from omnigraph.compiler.ir.ops import ReadIr
-from omnigraph.compiler.query.ast import AggregateFn
+from omnigraph.compiler.operations import AggregateFn
 from omnigraph.compiler.query.typed import Aggregate, Column, Expr, Prop, Scalarish
 from omnigraph.engine.image.arrays import Ints
+from omnigraph.engine.image.pieces import sorted_rows
 from omnigraph.engine.read.aggregate import aggregate, group, key_codes
 from omnigraph.engine.read.answer import Answer
-from omnigraph.engine.read.context import Budget, Images, ReadContext
+from omnigraph.engine.read.context import Images, ReadContext
 from omnigraph.engine.read.evaluate import values
-from omnigraph.engine.read.leading import leading_rows
 from omnigraph.engine.read.operators import run_stages
-from omnigraph.engine.read.order import by_ids, contenders, ranks, sorted_rows
+from omnigraph.engine.read.order import by_ids, contenders, ranks
 from omnigraph.engine.read.point import look_up
-from omnigraph.engine.read.prepare import Prepared, prepared
+from omnigraph.engine.read.prepare import Prepared
 from omnigraph.engine.read.rank import fused, members
 from omnigraph.engine.read.rows import ONE_EMPTY_ROW, Rows
+from omnigraph.engine.read.top_k import top_k_rows
 from omnigraph.engine.read.trace import Trace
+
+_GROUPING = 6
+"""Numbers per row that grouping holds beside the rows and their keys: codes and their order."""
 
 
 def run_read(
-    ir: ReadIr,
+    plan: Prepared,
     images: Images,
     bound: BoundQuery,
     budget: Budget | None = None,
@@ -38,18 +43,16 @@ def run_read(
     """Return the result of a read query.
 
     Args:
-        ir: the compiled query.
+        plan: the query, made ready.
         images: resident state of the snapshot to read.
         bound: checked parameter values, limit and offset.
         budget: limits of this run.
         trace: where to keep what every operator did.
     """
-    plan = prepared(ir)
+    budget = budget or Budget()
     if plan.point is not None and trace is None:
-        if budget is not None:
-            budget.check("NodeScan", 1)
         return look_up(plan.point, images, bound)
-    ctx = ReadContext(images, bound.params, plan.types, budget or Budget(), trace=trace)
+    ctx = ReadContext(images, bound.params, plan.types, budget, trace=trace)
     window = Window(bound.offset, bound.limit)
     rows = _matched(plan, window, ctx)
     if trace is None:
@@ -61,21 +64,20 @@ def run_read(
 
 
 def stream_read(
-    ir: ReadIr, images: Images, bound: BoundQuery, budget: Budget, batch_rows: int
+    plan: Prepared, images: Images, bound: BoundQuery, budget: Budget, batch_rows: int
 ) -> Iterator[Answer]:
     """Return the result of a read query piece by piece, in order; there is at least one piece.
 
     The match is made, ranked and ordered before this returns; values are fetched as the pieces
     are asked for. Groups come in one go.
     """
-    plan = prepared(ir)
     ctx = ReadContext(images, bound.params, plan.types, budget)
     window = Window(bound.offset, bound.limit)
     found = _ordered(plan, _matched(plan, window, ctx), window, ctx)
     if isinstance(found, Answer):
         return (found.slice(at, batch_rows) for at in range(0, max(found.rows, 1), batch_rows))
     return (
-        _projected(ir, found.slice(at, batch_rows), ctx)
+        _projected(plan.ir, found.slice(at, batch_rows), ctx)
         for at in range(0, max(found.size, 1), batch_rows)
     )
 
@@ -83,7 +85,7 @@ def stream_read(
 def _matched(plan: Prepared, window: Window, ctx: ReadContext) -> Rows:
     """Run the operators; where a ranking leads, only as far as its best rows need."""
     if plan.is_led and window.end is not None:
-        return leading_rows(plan, window.end, ctx)
+        return top_k_rows(plan, window.end, ctx)
     return run_stages(plan.stages, ONE_EMPTY_ROW, ctx)
 
 
@@ -103,13 +105,17 @@ def _ordered(plan: Prepared, rows: Rows, window: Window, ctx: ReadContext) -> Ro
     if ir.ranking is not None:
         rows, best = members(ir.ranking, rows, None if ir.distinct else window.end, ctx)
         rank = [best]
+    if ir.order and not ctx.budget.is_small(rows.size, len(rows.at) + 2):
+        ctx.budget.check("order", rows.size, len(rows.at) + len(ir.order) + 2)
     keys = rank + [_sort_key(key.expr, key.descending, rows, ctx) for key in ir.order]
     if ir.distinct:
         return _distinct(plan, rows, keys, window, ctx)
     if keys and window.end is not None:
         ahead = contenders(keys[0], window.end)
         rows, keys = rows.take(ahead), [key[ahead] for key in keys]
-    ctx.budget.check("order", rows.size, len(rows.at) + len(keys) + len(plan.tie_breakers))
+    # Keys, the order itself, and rows in that order beside those before.
+    columns = 2 * len(rows.at) + len(keys) + len(plan.tie_breakers) + 1
+    ctx.budget.check("order", rows.size, columns)
     order = sorted_rows([*keys, *by_ids(plan.tie_breakers, rows, ctx)], rows.size)
     return rows.take(window.of(order))
 
@@ -143,8 +149,8 @@ def _projected(ir: ReadIr, rows: Rows, ctx: ReadContext) -> Answer:
     for column in ir.columns:
         assert not isinstance(column.expr, Aggregate)
         arrays.append(values(column.expr, rows, ctx))
-        if ctx.budget.counts_rows:
-            held += arrays[-1].nbytes
+        if rows.size > 1:  # a single value is a view of its column
+            held += arrays[-1].get_total_buffer_size()
             ctx.budget.hold("return", held)
     return _named(ir.columns, arrays)
 
@@ -164,14 +170,14 @@ def _aggregated(plan: Prepared, rows: Rows, window: Window, ctx: ReadContext) ->
     keys = [column.expr for column in ir.columns if not isinstance(column.expr, Aggregate)]
     if not keys:
         return _totals(plan, rows, window, ctx)
-    ctx.budget.check("group", rows.size, len(rows.at) + len(keys) + 1)
+    ctx.budget.check("group", rows.size, len(rows.at) + len(keys) + _GROUPING)
     groups, first = group(keys, rows, ctx)
     heads, count = rows.take(first), len(first)
-    found = {
-        expr: aggregate(expr, groups, count, rows, ctx)
-        for expr in (*(c.expr for c in ir.columns), *(key.expr for key in ir.order))
-        if isinstance(expr, Aggregate)
-    }
+    found: dict[Aggregate, pa.Array] = {}
+    for expr in (*(c.expr for c in ir.columns), *(key.expr for key in ir.order)):
+        if isinstance(expr, Aggregate):
+            ctx.budget.check("aggregate")
+            found[expr] = aggregate(expr, groups, count, rows, ctx)
     sort_keys = [
         ranks(found[key.expr], descending=key.descending)
         if isinstance(key.expr, Aggregate)
@@ -201,6 +207,7 @@ def _totals(plan: Prepared, rows: Rows, window: Window, ctx: ReadContext) -> Ans
     for column in plan.ir.columns:
         expr = column.expr
         assert isinstance(expr, Aggregate)
+        ctx.budget.check("aggregate", rows.size, len(rows.at) + 3)
         if plan.is_set and _counts_nodes(expr, rows):
             arrays.append(pa.array([rows.size], pa.int64()))
         else:
@@ -223,7 +230,8 @@ def _distinct(
     plan: Prepared, rows: Rows, keys: list[Ints], window: Window, ctx: ReadContext
 ) -> Answer:
     """Keep one of equal rows; they come by their keys, then by their columns."""
-    ctx.budget.check("distinct", rows.size, len(rows.at) + len(keys) + len(plan.ir.columns))
+    columns = len(rows.at) + len(keys) + len(plan.ir.columns) + _GROUPING
+    ctx.budget.check("distinct", rows.size, columns)
     exprs = [column.expr for column in plan.ir.columns if not isinstance(column.expr, Aggregate)]
     telling = _telling(exprs, rows)
     if telling is not None:

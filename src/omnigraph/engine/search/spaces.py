@@ -78,8 +78,18 @@ def record_of(base: Stated, filled: Filled) -> tuple[str, bytes] | None:
     """
     if spaces_of(base, filled.node, filled.prop) == (filled.space,):
         return None
-    name = f"{_stem(filled.node, filled.prop)}{base.sequence + 1}.{quote(filled.space, safe='')}"
-    return name, f"{filled.column} is filled by {filled.space}\n".encode()
+    name = record_name(filled.node, filled.prop, base.sequence + 1, filled.space)
+    return name, record_text(filled.node, filled.prop, filled.space)
+
+
+def record_name(node: NodeType, prop: str, sequence: int, space: str) -> str:
+    """Return the file that says which space fills a column from a commit on."""
+    return f"{_stem(node, prop)}{sequence}.{quote(space, safe='')}"
+
+
+def record_text(node: NodeType, prop: str, space: str) -> bytes:
+    """Return what it says to people."""
+    return f"{node.name}.{prop} is filled by {space}\n".encode()
 
 
 def _stem(node: NodeType, prop: str) -> str:

@@ -11,6 +11,7 @@ from omnigraph.engine.image.arrays import Ints, Mask, distinct
 from omnigraph.engine.topology.csr import (
     Csr,
     build_csr,
+    cuts_of,
     distinct_pairs,
     neighbours,
     targets_of,
@@ -40,10 +41,24 @@ class Adjacency:
         """Whether a node may reach one neighbour over two edges."""
         return self.base.parallel or self.extra is not None
 
+    def most(self, positions: int) -> int:
+        """Return a number that the edges of so many nodes do not exceed; costs nothing."""
+        extra = 0 if self.extra is None else self.extra.most
+        return positions * (self.base.most + extra)
+
     def count(self, positions: Ints) -> int:
         """Return how many edges the given nodes have, dead ones included."""
         parts = (self.base,) if self.extra is None else (self.base, self.extra)
         return sum(_degrees(csr, positions) for csr in parts)
+
+    def cuts(self, positions: Ints, edges: int) -> list[int]:
+        """Return where to cut the nodes so that each part has about so many edges."""
+        degrees = np.zeros(len(positions), np.int64)
+        for csr in (self.base,) if self.extra is None else (self.base, self.extra):
+            known = np.flatnonzero(positions < csr.size)
+            at = positions[known]
+            degrees[known] += csr.offsets[at + 1] - csr.offsets[at]
+        return cuts_of(degrees, edges)
 
     def edges_of(self, positions: Ints) -> tuple[Ints, Ints, Ints]:
         """Return `(rows, targets, edges)`: every live edge of each given node position."""

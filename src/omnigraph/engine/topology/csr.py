@@ -8,7 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
+from omnigraph.base.budget import NUMBER_BYTES, checkpoint
 from omnigraph.engine.image.arrays import Ints, distinct, members
+from omnigraph.engine.image.pieces import ascending, gathered, sorted_rows
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,17 @@ class Csr:
             return self
         sources = np.repeat(np.arange(self.size), np.diff(self.offsets))
         pairs = sources << 32 | self.targets
-        order = np.argsort(pairs, kind="stable")
-        ordered = pairs[order]
+        order = sorted_rows([pairs], len(pairs))
+        ordered = gathered(pairs, order)
         slots = order[np.append(True, ordered[1:] != ordered[:-1])]
         offsets = np.zeros(self.size + 1, dtype=np.int64)
         np.cumsum(np.bincount(sources[slots], minlength=self.size), out=offsets[1:])
         return Csr(offsets, self.targets[slots], self.edges[slots], parallel=False)
+
+    @cached_property
+    def most(self) -> int:
+        """The number of neighbours of the node that has most."""
+        return int(np.diff(self.offsets).max(initial=0))
 
     @property
     def size(self) -> int:
@@ -56,7 +63,8 @@ def build_csr(sources: Ints, targets: Ints, size: int) -> Csr:
     whole = (sources >= 0) & (targets >= 0)
     if not whole.all():
         sources, targets, edges = sources[whole], targets[whole], edges[whole]
-    order = np.argsort(sources, kind="stable")
+    checkpoint("reading edges", len(sources) * 5 * NUMBER_BYTES)
+    order = sorted_rows([sources], len(sources))
     offsets = np.zeros(size + 1, dtype=np.int64)
     np.cumsum(np.bincount(sources, minlength=size), out=offsets[1:])
     sorted_targets = targets[order].astype(np.int32)
@@ -77,7 +85,7 @@ def neighbours(csr: Csr, positions: Ints) -> tuple[Ints, Ints]:
         return np.zeros(end - start, np.int64), np.arange(start, end)
     starts = csr.offsets[positions]
     counts = csr.offsets[positions + 1] - starts
-    return np.repeat(np.arange(len(positions)), counts), _spread(starts, counts)
+    return np.repeat(np.arange(len(positions)), counts), ranges(starts, counts)
 
 
 def targets_of(csr: Csr, positions: Ints) -> Ints:
@@ -86,7 +94,7 @@ def targets_of(csr: Csr, positions: Ints) -> Ints:
         start, end = _span(csr, positions)
         return csr.targets[start:end]
     starts = csr.offsets[positions]
-    return csr.targets[_spread(starts, csr.offsets[positions + 1] - starts)]
+    return csr.targets[ranges(starts, csr.offsets[positions + 1] - starts)]
 
 
 def _span(csr: Csr, position: Ints) -> tuple[int, int]:
@@ -94,7 +102,15 @@ def _span(csr: Csr, position: Ints) -> tuple[int, int]:
     return int(csr.offsets[at]), int(csr.offsets[at + 1])
 
 
-def _spread(starts: Ints, counts: Ints) -> Ints:
+def cuts_of(counts: Ints, most: int) -> list[int]:
+    """Return where to cut rows of so many pairs each, so that every part has about `most`."""
+    sums = np.cumsum(counts)
+    total = int(sums[-1]) if len(sums) else 0
+    inner = np.searchsorted(sums, np.arange(most, total, most)) + 1
+    return sorted({0, *inner.tolist(), len(counts)})
+
+
+def ranges(starts: Ints, counts: Ints) -> Ints:
     """Return the numbers of all ranges one after another."""
     ends = counts.cumsum()
     total = int(ends[-1]) if len(ends) else 0
@@ -128,19 +144,21 @@ def walk(
     kept: list[Ints] = []
     for depth in range(1, max_hops + 1):
         at, targets = hop(frontier)
-        reached = distinct(frontier_rows[at] * size + targets)
-        fresh = reached[~members(reached, visited)]
+        reached = distinct(gathered(frontier_rows, at) * size + targets)
+        checkpoint("Expand", (3 * len(visited) + 8 * len(reached)) * NUMBER_BYTES)
+        fresh = gathered(reached, np.flatnonzero(~members(reached, visited)))
         if depth >= min_hops:
             kept.append(fresh)
         if depth == 1 and min_hops == 1:
             kept.append(reached[members(reached, own)])
         if not len(fresh):
             break
-        visited = np.sort(np.concatenate([visited, fresh]))
+        visited = ascending(np.concatenate([visited, fresh]))
         frontier_rows, frontier = fresh // size, fresh % size
     if not kept:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    keys = np.sort(np.concatenate(kept))
+    checkpoint("Expand", (len(visited) + 4 * sum(map(len, kept))) * NUMBER_BYTES)
+    keys = ascending(np.concatenate(kept))
     return keys // size, keys % size
 
 

@@ -8,12 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.api.violations import Rule, Violation
+from omnigraph.base.table_keys import node_key
 from omnigraph.compiler.catalog.model import EdgeType
 from omnigraph.engine.image.arrays import Ints, one_array
 from omnigraph.engine.write.change_set import ID, ChangeSet
 from omnigraph.engine.write.columns import KEYS_WORTH_ASKING, chunks, joined, minus
-from omnigraph.engine.write.violations import Broken, Cause, Rule, Violation
-from omnigraph.storage.snapshot import Snapshot
+from omnigraph.engine.write.violations import Broken, Cause
+from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.tables.predicate import is_in
 
 
@@ -24,7 +26,7 @@ def broken_cardinality(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -
     if change is None or change.is_empty or (low == 0 and high is None):
         return
     touched = _touched_sources(edge, changes, snapshot)
-    gone_nodes = changes.tables.get(f"node:{edge.from_type}")
+    gone_nodes = changes.tables.get(node_key(edge.from_type))
     if gone_nodes is not None and gone_nodes.deletes is not None:
         touched = touched.filter(pc.invert(pc.is_in(touched, value_set=gone_nodes.deletes)))
     if not len(touched):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.image.arrays import Ints, one_array
-from omnigraph.engine.write.blame import EVERY_COLUMN, Ledger
+from omnigraph.engine.write.ledger import EVERY_COLUMN, Ledger
 from omnigraph.engine.write.violations import Broken, Cause
 
 ID = "id"

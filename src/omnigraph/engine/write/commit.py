@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -11,38 +10,47 @@ from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.engine.search.spaces import Filled, check_filled, record_of
 from omnigraph.engine.write.change_set import ChangeSet, TableChange
 from omnigraph.engine.write.validate import validate
-from omnigraph.storage.records import Commit
-from omnigraph.storage.write import CommitWindow, Outcome, WriteSession
+from omnigraph.engine.write.violations import ConstraintError
+from omnigraph.errors import ConflictError
+from omnigraph.storage.commit.session import Committed, CommitWindow, Preconditions, WriteSession
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What a caller demands of a commit and attaches to it."""
+class OvertakenError(ConflictError):
+    """Others wrote what this write cannot stand beside; on the branch as it is now it may be fine.
 
-    if_head: str | None = None
-    idempotency_key: str | None = None
-    request_hash: str | None = None
+    `violations` says which rules both together would break.
+    """
+
+    def __init__(self, window: CommitWindow, broken: ConstraintError) -> None:
+        self.violations = broken.violations
+        moved, head = ", ".join(window.moved), window.head
+        super().__init__(
+            f"{broken.message}: others changed {moved} meanwhile, up to commit {head.commit_id}",
+            hint="try again",
+        )
 
 
 def commit_changes(
     session: WriteSession,
     changes: ChangeSet,
     catalog: Catalog,
-    terms: Terms,
+    preconditions: Preconditions,
     result: object,
     *,
     filled: Sequence[Filled] = (),
     is_checked: bool = False,
-) -> tuple[Commit, Outcome]:
+) -> Committed:
     """Validate against the session's snapshot, stage, and publish.
 
     Under the lock, when the graph moved since the snapshot, the changes are validated again
-    against what it moved to; a broken rule then stops the commit like it would have before.
+    against what it moved to. A rule that is broken only there is nobody's fault: on what the graph
+    is now the same request may mean something else.
     `filled` are columns whose vectors were made from text; their model is recorded with the
     commit. `is_checked` says that the caller has validated against the session's snapshot already.
 
     Raises:
         ConstraintError: a rule of the schema is broken.
+        OvertakenError: one is broken by what others wrote meanwhile.
         SpaceMismatchError: another model made the vectors of a column.
         ExpectedVersionMismatch: a table with updates or deletes was changed by someone else.
     """
@@ -66,17 +74,12 @@ def commit_changes(
     def revalidate(window: CommitWindow) -> None:
         for one in filled:
             check_filled(window.head, one)
-        validate(changes, window.head, catalog)
+        try:
+            validate(changes, window.head, catalog)
+        except ConstraintError as error:
+            raise OvertakenError(window, error) from error
 
-    commit = session.commit(
-        revalidate,
-        if_head=terms.if_head,
-        idempotency_key=terms.idempotency_key,
-        request_hash=terms.request_hash,
-        result=result,
-    )
-    assert session.outcome is not None
-    return commit, session.outcome
+    return session.commit(revalidate, preconditions, result=result)
 
 
 def record_fills(session: WriteSession, filled: Sequence[Filled]) -> None:

@@ -13,17 +13,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.base.budget import Budget
 from omnigraph.compiler.ir.ops import ROW, operands
 from omnigraph.compiler.query.typed import Predicate, Prop
 from omnigraph.engine.image.arrays import one_array
 from omnigraph.engine.image.table import TableImage, fresh_image
-from omnigraph.engine.read.context import Budget, ReadContext
+from omnigraph.engine.read.context import ReadContext
 from omnigraph.engine.read.evaluate import holds, value_of
 from omnigraph.engine.read.pushdown import pushdown
 from omnigraph.engine.read.rows import Rows
 from omnigraph.engine.write.change_set import ID, Draft, fillable
 from omnigraph.errors import InternalError
-from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.manifest.snapshot import Snapshot
 
 
 class RowFinder:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.api.violations import Rule, Violation
 from omnigraph.compiler.catalog.arrow import arrow_schema
 from omnigraph.compiler.catalog.model import Catalog, EdgeType, Embed, NodeType
 from omnigraph.compiler.ir.key_id import key_id
@@ -23,8 +24,8 @@ from omnigraph.engine.write.cells import CellError, column, fit
 from omnigraph.engine.write.change_set import ID, ChangeSet, Draft
 from omnigraph.engine.write.find import RowFinder
 from omnigraph.engine.write.values import broken_values
-from omnigraph.engine.write.violations import Rule, Violation, Violations
-from omnigraph.storage.snapshot import Snapshot
+from omnigraph.engine.write.violations import Violations
+from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.tables.predicate import AnyOf, is_in
 
 NewId = Callable[[], str]

@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.api.violations import Rule, Violation
+from omnigraph.base.table_keys import node_key
 from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.compiler.types import INTEGERS, Scalar
 from omnigraph.engine.image.arrays import Ints, one_array
@@ -30,8 +32,8 @@ from omnigraph.engine.write.columns import (
     value_at,
 )
 from omnigraph.engine.write.values import broken_values
-from omnigraph.engine.write.violations import Broken, Cause, Rule, Violation, Violations
-from omnigraph.storage.snapshot import Snapshot
+from omnigraph.engine.write.violations import Broken, Cause, Violations
+from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.tables.predicate import is_in
 from omnigraph.storage.tables.scan import IN_LIST_LIMIT
 
@@ -71,7 +73,7 @@ def find_broken(
             if not values_are_checked:
                 yield from broken_values(node, rows)
             yield from _already_there(node, rows, changes, snapshot)
-            yield from _uniqueness(node, rows, changes, snapshot)
+            yield from broken_uniqueness(node, rows, changes, snapshot)
     for edge in catalog.edges.values():
         rows = changes.upserts(edge.table_key)
         if rows is not None:
@@ -79,7 +81,7 @@ def find_broken(
                 yield from broken_values(edge, rows)
             yield from _already_there(edge, rows, changes, snapshot)
             yield from _endpoints(edge, rows, changes, snapshot)
-            yield from _uniqueness(edge, rows, changes, snapshot)
+            yield from broken_uniqueness(edge, rows, changes, snapshot)
         yield from broken_cardinality(edge, changes, snapshot)
         yield from _left_dangling(edge, changes, snapshot)
 
@@ -91,7 +93,7 @@ def _look_up(changes: ChangeSet, snapshot: Snapshot, catalog: Catalog) -> None:
         rows = changes.upserts(edge.table_key)
         if rows is not None:
             for end, node in (("src", edge.from_type), ("dst", edge.to_type)):
-                asked.setdefault(f"node:{node}", []).append(one_array(rows[end]))
+                asked.setdefault(node_key(node), []).append(one_array(rows[end]))
     for key, ends in asked.items():
         rows = changes.upserts(key)
         ids = ends if rows is None else [*ends, one_array(rows[ID])]
@@ -136,9 +138,10 @@ def already_there(type_name: str, row_id: str) -> Violation:
     return Violation(Rule.KEY, type_name, text, ID, row_id, row_id)
 
 
-def _uniqueness(
+def broken_uniqueness(
     kind: NodeType | EdgeType, rows: pa.Table, changes: ChangeSet, snapshot: Snapshot
 ) -> Iterator[Broken]:
+    """Yield the rows that have unique values of each other, or of a committed row that stays."""
     for columns in kind.unique:
         valid = all_valid(rows, columns)
         at = np.flatnonzero(mask_of(one_array(valid)))
@@ -245,7 +248,7 @@ def _endpoints(
 ) -> Iterator[Broken]:
     for end, node in (("src", edge.from_type), ("dst", edge.to_type)):
         wanted = one_array(rows[end])
-        missing = _missing(f"node:{node}", wanted, changes, snapshot)
+        missing = _missing(node_key(node), wanted, changes, snapshot)
         if len(missing):
             yield _broken_ends(edge, end, node, rows, wanted, missing)
 
@@ -288,7 +291,7 @@ def _left_dangling(edge: EdgeType, changes: ChangeSet, snapshot: Snapshot) -> It
     """An edge that stays must not lose an end to a deleted node."""
     cascaded = changes.cascaded_at == snapshot.commit_id
     for end, node in (("src", edge.from_type), ("dst", edge.to_type)):
-        change = changes.tables.get(f"node:{node}")
+        change = changes.tables.get(node_key(node))
         if change is not None and change.replaces:
             yield from _left_by_replacement(edge, end, node, changes, snapshot)
             continue
@@ -309,7 +312,7 @@ def _left_by_replacement(
         return
     rows = snapshot.open(edge.table_key).scan([ID, end])
     rows = rows.filter(pc.invert(pc.is_in(rows[ID], value_set=changes.removed(edge.table_key))))
-    new = changes.upserts(f"node:{node}")
+    new = changes.upserts(node_key(node))
     known = pa.array([], pa.string()) if new is None else one_array(new[ID])
     lost = rows.filter(pc.invert(pc.is_in(one_array(rows[end]), value_set=known)))
     yield from _left(edge, end, node, lost, "replaced away")
@@ -321,7 +324,7 @@ def _left(edge: EdgeType, end: str, node: str, rows: pa.Table, how: str) -> Iter
         return left_alone(edge.name, end, row[ID], row[end], how)
 
     def cause(number: int) -> Cause:
-        return Cause(f"node:{node}", one_array(rows[end].slice(number, 1)), (ID,))
+        return Cause(node_key(node), one_array(rows[end].slice(number, 1)), (ID,))
 
     if len(rows):
         nobody = np.full(len(rows), -1)

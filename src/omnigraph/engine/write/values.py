@@ -12,12 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.api.violations import Rule, Violation
 from omnigraph.compiler.catalog.model import ID, Check, EdgeType, NodeType, Range
-from omnigraph.compiler.query.ast import CompareOp
+from omnigraph.compiler.operations import CompareOp
 from omnigraph.compiler.types import PropType, Scalar
 from omnigraph.engine.image.arrays import Ints, Mask, one_array
 from omnigraph.engine.read.compare import compare_value, mask_of
-from omnigraph.engine.write.violations import Broken, Rule, Violation
+from omnigraph.engine.write.violations import Broken
 
 
 def broken_values(

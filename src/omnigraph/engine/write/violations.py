@@ -4,46 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Any
 
 import pyarrow as pa
 
+from omnigraph.api.violations import Rule, Violation
 from omnigraph.engine.image.arrays import Ints
 from omnigraph.errors import IntegrityError
 
 MAX_REPORTED = 100
-
-
-class Rule(StrEnum):
-    """Which rule was broken."""
-
-    RECORD = "record"
-    TYPE = "type"
-    REQUIRED = "required"
-    ENUM = "enum"
-    RANGE = "range"
-    CHECK = "check"
-    UNIQUE = "unique"
-    KEY = "key"
-    ENDPOINT = "endpoint"
-    CARDINALITY = "cardinality"
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One broken rule. `place` says where the value came from: a statement or a line."""
-
-    rule: Rule
-    type_name: str
-    message: str
-    prop: str | None = None
-    row_id: str | None = None
-    value: Any = None
-    place: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.message}" if self.place else self.message
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,5 +7,8 @@ prepares writes without moving anything;
 dataset; `tiers` decides and `compact` and `index` do physical upkeep; `lineage`, `versions` and
 `whole` keep what Lance leaves open: short manifests, the newest version, whole files.
 Nothing here knows of other tables, of the graph manifest or of a commit that spans tables.
-`spread` lets other processes do pieces of what `compact` and `index` do.
+`tasks` are the pieces of what `compact` and `index` do that others can do; `inherited` knows which
+indexes a branch has from where it came from; `content` looks at the rows themselves for `verify`.
+`differ` finds rows of two versions that may differ, by fragment lists and by what `deletions`
+reads; `equal` says which values are the same.
 """

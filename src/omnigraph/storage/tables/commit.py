@@ -65,14 +65,14 @@ def find_transaction(tables: Tables, base: Handle, version: int, uuid: str) -> H
 def transaction_uuid(handle: Handle) -> str | None:
     """Return the uuid of the transaction that made a version, if it is still recorded."""
     with lance_errors(f"reading the transaction of {handle}"):
-        transaction = handle.dataset.read_transaction(handle.version)
+        transaction = handle.apart.read_transaction(handle.version)
     return None if transaction is None else str(transaction.uuid)
 
 
 def transaction_facts(handle: Handle) -> tuple[str, dict[str, str]]:
     """Return the kind of operation and the properties of the transaction of a version."""
     with lance_errors(f"reading the transaction of {handle}"):
-        transaction = handle.dataset.read_transaction(handle.version)
+        transaction = handle.apart.read_transaction(handle.version)
     if transaction is None:
         return UNKNOWN_OPERATION, {}
     return operation_name(transaction), dict(transaction.transaction_properties or {})

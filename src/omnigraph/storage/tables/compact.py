@@ -10,21 +10,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from lance.fragment import FragmentMetadata
+from lance.fragment import FragmentMetadata, LanceFragment
 from lance.optimize import Compaction, CompactionOptions, RewriteResult
 
-from omnigraph.storage import layout
+from omnigraph.base.runner import Runner
+from omnigraph.storage.files import layout
 from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.handle import Handle, Tables
+from omnigraph.storage.tables.inherited import fragments_of_inherited_indexes
 from omnigraph.storage.tables.lineage import forget_old_versions
-from omnigraph.storage.tables.spread import (
+from omnigraph.storage.tables.stage import blob_files
+from omnigraph.storage.tables.tasks import (
     RewriteTask,
-    Spread,
     dataset_at,
     rewrite_result,
     run_rewrite,
 )
-from omnigraph.storage.tables.stage import blob_files
+
+Place = tuple[str, str | None, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,8 @@ class Compacted:
 
     results: tuple[RewriteResult, ...]
     merged: tuple[FragmentMetadata, ...]
+    indexes: frozenset[str]
+    """The index segments there were: Lance refuses a compaction that an index has outrun."""
     files: tuple[str, ...]
     rows: int
     fragments_removed: int
@@ -45,25 +50,30 @@ def rewrite_fragments(
     *,
     target_rows: int,
     max_rows: int,
-    spread: Spread | None = None,
+    runner: Runner | None = None,
 ) -> Compacted | None:
     """Write merged copies of small fragments; None if there is nothing to merge.
 
     `max_rows` bounds the work of one step, so that cost follows the writes, not the table. With
-    `spread` other processes do the writing.
+    `runner` other processes do the writing.
     """
     own = tables.reopen(handle.location, handle.branch, handle.version)
+    kept = fragments_of_inherited_indexes(own)
     options = CompactionOptions(
         target_rows_per_fragment=target_rows, max_source_rows=max_rows, num_threads=1
     )
     with lance_errors(f"compacting {handle}"):
-        tasks = Compaction.plan(own.dataset, options).tasks
-        if spread is None:
+        tasks = [
+            task
+            for task in Compaction.plan(own.dataset, options).tasks
+            if kept.isdisjoint(part.id for part in task.fragments)
+        ]
+        if runner is None:
             done = [task.execute(own.dataset) for task in tasks]
         else:
             place = dataset_at(tables, own)
             specs = [RewriteTask(place, task.json()) for task in tasks]  # type: ignore[attr-defined]  # missing in pylance's stubs
-            done = [rewrite_result(text) for text in spread(run_rewrite, specs)]
+            done = [rewrite_result(text) for text in runner.map(run_rewrite, specs)]
         results = tuple(_short(result, own.version) for result in done)
     if not results:
         return None
@@ -73,6 +83,7 @@ def rewrite_fragments(
     return Compacted(
         results,
         tuple(part for result in results for part in result.original_fragments),  # type: ignore[attr-defined]  # missing in pylance's stubs
+        _segments(own),
         files + blob_files(tables, own, files),
         sum(part.physical_rows for part in fresh),
         sum(result.metrics.fragments_removed for result in results),
@@ -87,10 +98,18 @@ def _short(result: RewriteResult, version: int) -> RewriteResult:
 
 
 def still_fits(compacted: Compacted, newer: Handle) -> bool:
-    """Whether every fragment that was merged is in a newer version, as it was."""
+    """Whether every fragment that was merged is in a newer version, as it was, and no new index."""
     with lance_errors(f"looking at the fragments of {newer}"):
+        if _segments(newer) != compacted.indexes:
+            return False
         present = {part.fragment_id: part.metadata for part in newer.dataset.get_fragments()}
         return all(_is_same(part, present.get(part.id)) for part in compacted.merged)
+
+
+def _segments(handle: Handle) -> frozenset[str]:
+    return frozenset(
+        str(part.uuid) for index in handle.dataset.describe_indices() for part in index.segments
+    )
 
 
 def _is_same(old: FragmentMetadata, new: FragmentMetadata | None) -> bool:
@@ -119,6 +138,40 @@ def read_fragments(handle: Handle, fragment_ids: Sequence[int]) -> pa.Table:
         ).to_table()
 
 
+class Pieces:
+    """Whole tables read piece by piece; what several versions or branches share is read once.
+
+    The name of a data file is unique for ever and its bytes never change: fragments of the same
+    files and the same deletion file hold the same rows.
+    """
+
+    def __init__(self) -> None:
+        self._read: dict[tuple[object, ...], pa.Table] = {}
+
+    def rows(self, handle: Handle) -> pa.Table:
+        """Return all live rows of a version, in storage order."""
+        with lance_errors(f"reading {handle}"):
+            keys = {part.fragment_id: _piece(part) for part in handle.dataset.get_fragments()}
+        missing = [number for number, key in keys.items() if key not in self._read]
+        for number in missing:
+            self._read[keys[number]] = read_fragments(handle, [number])
+        parts = [self._read[key] for key in keys.values()]
+        return (
+            pa.concat_tables(parts).combine_chunks()
+            if parts
+            else handle.dataset.schema.empty_table()
+        )
+
+
+def _piece(part: LanceFragment) -> tuple[object, ...]:
+    files = tuple((file.path, tuple(file.fields)) for file in part.metadata.files)
+    gone = part.metadata.deletion_file
+    if gone is None:
+        return files
+    stated = gone.asdict()  # its number is drawn at random
+    return (*files, part.fragment_id, stated["read_version"], stated["id"])
+
+
 def last_fragment(handle: Handle, columns: Sequence[str]) -> pa.Table | None:
     """Return the rows of the newest fragment; None if there is none."""
     with lance_errors(f"reading the newest fragment of {handle}"):
@@ -138,6 +191,21 @@ def remove_versions(tables: Tables, newest: Handle, versions: Sequence[int]) -> 
             versions=list(versions), error_if_tagged_old_versions=False
         )
     return int(stats.old_versions), int(stats.bytes_removed)
+
+
+def own_files(tables: Tables, before: Place, after: Place) -> list[str]:
+    """Return the files that a newer version of a lineage uses and an older one did not."""
+    home = layout.lineage(*after[:2])
+    added = referenced_files(tables, *after) - referenced_files(tables, *before)
+    handle = tables.reopen(*after)
+    with lance_errors(f"looking at the indexes of {handle}"):
+        indexes = {
+            part.uuid for index in handle.dataset.describe_indices() for part in index.segments
+        }
+    files = [f"{home}/{name}" for name in sorted(added)]
+    for uuid in sorted(indexes):
+        files += [info.name for info in tables.objects.list(f"{home}/{layout.INDICES_DIR}/{uuid}")]
+    return files
 
 
 def referenced_files(tables: Tables, location: str, branch: str | None, version: int) -> set[str]:

@@ -34,13 +34,22 @@ _DAMAGED = (
     "failed to fill whole buffer",
     "sufficient data",
 )
+_NO_TEXT = ("Invalid UTF8", "invalid utf-8")
 _PANIC = "PanicException"
+_RESTORE = "`omnigraph verify` names what is damaged; restore it from a backup"
+_INDEX_FILE = "/_indices/"
 
 
 class SnapshotExpiredError(NotFoundError):
     """A version of a table was removed by cleanup; the snapshot cannot be read any more."""
 
     kind = ErrorKind.SNAPSHOT_EXPIRED
+
+
+class LostIndexError(FormatError):
+    """Files of an index are not where they should be; the rows are all there."""
+
+    kind = ErrorKind.CORRUPT
 
 
 class ForkedProcessError(StorageError):
@@ -57,6 +66,10 @@ class DamagedError(FormatError):
     kind = ErrorKind.CORRUPT
 
 
+class UnreadableTextError(DamagedError):
+    """Stored text is not UTF-8: rows that an older program took in without looking at them."""
+
+
 @contextlib.contextmanager
 def lance_errors(doing: str) -> Iterator[None]:
     """Translate errors of Lance calls; `doing` says what was tried and on which dataset."""
@@ -71,19 +84,29 @@ def lance_errors(doing: str) -> Iterator[None]:
         if any(sign in text for sign in _RACES):
             raise CommitRaceError(f"lost a race {doing}: {_reason(error)}") from error
         if any(sign in text for sign in _MISSING):
+            if _INDEX_FILE in text:
+                raise LostIndexError(
+                    f"an index is gone {doing}: {_reason(error)}",
+                    hint="`omnigraph repair` takes it out, `ensure_indices` builds it again",
+                ) from error
             raise SnapshotExpiredError(
                 f"files are gone {doing}: {_reason(error)}",
                 hint="the version was cleaned up or never existed; read a newer snapshot",
             ) from error
+        if any(sign in text for sign in _NO_TEXT):
+            raise UnreadableTextError(
+                f"text that is not UTF-8 {doing}: {_reason(error)}",
+                hint="`omnigraph verify` names the rows; delete them by their id",
+            ) from error
         if any(sign in text for sign in _DAMAGED):
-            raise DamagedError(f"damaged bytes {doing}: {_reason(error)}") from error
+            raise DamagedError(f"damaged bytes {doing}: {_reason(error)}", hint=_RESTORE) from error
         raise StorageError(f"failed {doing}: {_reason(error)}") from error
     except BaseException as error:
         if type(error).__name__ != _PANIC:
             raise
         # Lance does not check lengths everywhere: some torn bytes make it panic, and pyo3
         # reports that outside of the `Exception` tree, under a class it does not export.
-        raise DamagedError(f"damaged bytes {doing}: {_reason(error)}") from error
+        raise DamagedError(f"damaged bytes {doing}: {_reason(error)}", hint=_RESTORE) from error
 
 
 def _reason(error: BaseException) -> str:

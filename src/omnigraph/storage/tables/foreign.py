@@ -17,7 +17,8 @@ import pyarrow as pa
 from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import BadRequestError, ConflictError, StorageError
-from omnigraph.storage import layout
+from omnigraph.storage.files import layout
+from omnigraph.storage.tables.differ import OwnFragment
 from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.handle import Handle, Tables
 
@@ -91,6 +92,42 @@ def write_foreign(target: FragmentTarget, rows: Rows) -> list[ForeignFragment]:
         for part in written
         if part.physical_rows
     ]
+
+
+def same_columns(one: Handle, other: Handle) -> bool:
+    """Whether files of one dataset mean the same in another: columns by number, name and type.
+
+    Two lineages may give one number to different columns.
+    """
+
+    def told(handle: Handle) -> list[tuple[int, str]]:
+        columns = _fields_below(handle.dataset.lance_schema.fields())
+        return [(column.id(), column.name()) for column in columns]
+
+    return told(one) == told(other) and one.dataset.schema.equals(other.dataset.schema)
+
+
+def _fields_below(fields: Sequence[Any]) -> list[Any]:
+    return [one for field in fields for one in (field, *_fields_below(field.children()))]
+
+
+def link_fragment(tables: Tables, target: FragmentTarget, fragment: OwnFragment) -> ForeignFragment:
+    """Take a fragment of another lineage over by giving its files a second name.
+
+    Its rows get row ids and versions of their own in the target, as if they were written there.
+    """
+    stated = json.loads(fragment.metadata)
+    for name in fragment.files:
+        taken = f"{target.home}/{layout.DATA_DIR}/{name.rpartition('/')[2]}"
+        tables.objects.link(name, taken)
+        for info in tables.objects.list(name.removesuffix(".lance")):  # large blobs lie beside it
+            inside = info.name.removeprefix(name.removesuffix(".lance"))
+            tables.objects.link(info.name, taken.removesuffix(".lance") + inside)
+    stated["id"] = 0
+    stated["files"] = [{**file, "base_id": None} for file in stated["files"]]
+    for note in ("row_id_meta", "created_at_version_meta", "last_updated_at_version_meta"):
+        stated[note] = None
+    return ForeignFragment(target.home, fragment.rows, json.dumps(stated))
 
 
 def accepted(

@@ -14,8 +14,8 @@ import orjson
 
 from omnigraph.base.failpoints import failpoint, register
 from omnigraph.errors import StorageError
-from omnigraph.storage import layout
-from omnigraph.storage.objects import Objects
+from omnigraph.storage.files import layout
+from omnigraph.storage.files.objects import Objects
 from omnigraph.storage.tables.failures import DamagedError, lance_errors
 from omnigraph.storage.tables.handle import Handle, Tables
 
@@ -41,7 +41,7 @@ def create_fork(base: Handle, name: str) -> Handle:
     """Create a branch of a dataset at the version of `base`; no row is copied."""
     try:
         with lance_errors(f"branching {base} as '{name}'"):
-            dataset = base.dataset.create_branch(name, (base.branch, base.version))
+            dataset = base.apart.create_branch(name, (base.branch, base.version))
     except StorageError as error:
         if not base.dataset.uri.isascii():
             error.hint = (
@@ -65,6 +65,21 @@ def list_branches(objects: Objects, location: str) -> dict[str, BranchRef]:
             ref = read_ref(objects, info.name)
             if ref is not None:
                 refs[ref.name] = ref
+    return refs
+
+
+def readable_branches(objects: Objects, location: str) -> dict[str, BranchRef | None]:
+    """Return the branches of a dataset; None for those whose refs cannot be read."""
+    refs: dict[str, BranchRef | None] = {}
+    for name in branch_names(objects, location):
+        try:
+            ref = find_branch(objects, location, name)
+        except DamagedError as error:
+            log.warning("cannot tell where a branch came from: %s", error)
+            refs[name] = None
+        else:
+            if ref is not None:
+                refs[name] = ref
     return refs
 
 

@@ -7,6 +7,7 @@ names are never used twice (see `layout.retired_marker`) and versions are immuta
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 from collections import OrderedDict
@@ -16,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 import lance
 import pyarrow as pa
 
-from omnigraph.storage import layout
-from omnigraph.storage.objects import Objects
+from omnigraph.storage.files import layout
+from omnigraph.storage.files.objects import Objects
 from omnigraph.storage.tables.failures import (
     DamagedError,
     ForkedProcessError,
@@ -61,6 +62,15 @@ class Handle:
     def files_at(self) -> str:
         """Return where new files of this branch are written, relative to the graph."""
         return layout.lineage(self.location, self.branch)
+
+    @property
+    def apart(self) -> lance.LanceDataset:
+        """Return the dataset as an object that no other thread uses.
+
+        Reading a transaction and making a branch borrow Lance's object for themselves: whoever
+        else touches it meanwhile gets a `RuntimeError`. A copy costs microseconds.
+        """
+        return copy.copy(self.dataset)
 
     @property
     def row_count(self) -> int:
@@ -107,6 +117,10 @@ class Tables:
                 return known
         return self.remember(self._open(location, branch, version))
 
+    def is_open(self, location: str, branch: str | None, version: int) -> bool:
+        """Whether `open` would return a handle without looking at the store."""
+        return (location, branch, version) in self._handles
+
     def open_latest(self, location: str, branch: str | None) -> Handle:
         """Return a dataset at its newest version; costs a listing, so only for cold paths."""
         try:
@@ -134,7 +148,7 @@ class Tables:
         """Open past our own map, for datasets whose branch names may be used again."""
         return self._open(location, branch, version)
 
-    def open_cold(self, location: str, branch: str | None, version: int) -> Handle:
+    def open_cold(self, location: str, branch: str | None, version: int | None) -> Handle:
         """Open past every cache, also Lance's own, to see what is really stored."""
         return self._open(location, branch, version, session=_new_session())
 
@@ -201,7 +215,8 @@ class Tables:
     ) -> Handle:
         _lance.require_usable()
         uri = self.objects.root.join(layout.lineage(location, branch))
-        with lance_errors(f"opening {location}" + (f" version {version}" if version else "")):
+        where = location if branch is None else f"{location} on '{branch}'"
+        with lance_errors(f"opening {where}" + (f" version {version}" if version else "")):
             dataset = lance.dataset(
                 uri,
                 version=version,
@@ -213,6 +228,18 @@ class Tables:
             # Lance takes a manifest of zeros, which a power cut can leave, for an empty dataset.
             raise DamagedError(f"the newest manifest of {location} states version {found}")
         return Handle(location, branch, found, dataset)
+
+
+def in_memory(like: Handle, rows: pa.Table) -> Handle:
+    """Return a handle of the same name whose rows are others and are stored nowhere."""
+    _lance.require_usable()
+    with lance_errors(f"keeping {like} in memory"):
+        dataset = lance.write_dataset(
+            rows.replace_schema_metadata(like.dataset.schema_metadata),
+            "memory://",
+            data_storage_version=FILE_FORMAT,
+        )
+    return Handle(like.location, like.branch, like.version, dataset)
 
 
 class _Lance:
@@ -249,11 +276,6 @@ def operation_name(transaction: Transaction | None) -> str:
 
 
 def check_dataset(handle: Handle) -> None:
-    """Return if Lance finds the version consistent and every data file can be read from.
-
-    One column is read: that opens every file and applies every deletion.
-    """
+    """Return if Lance finds the version consistent; reads no rows."""
     with lance_errors(f"checking {handle}"):
         handle.dataset.validate()  # type: ignore[no-untyped-call]  # pylance leaves it unannotated
-        for _ in handle.dataset.scanner(columns=handle.dataset.schema.names[:1]).to_batches():
-            pass

@@ -8,19 +8,20 @@ to run inside the lock; and segments added one by one find texts that were since
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from lance import LanceOperation
 from lance.dataset import Index, Transaction
 
+from omnigraph.base.runner import Runner
 from omnigraph.errors import BadRequestError
-from omnigraph.storage import layout
+from omnigraph.storage.files import layout
 from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.handle import Handle, Tables
-from omnigraph.storage.tables.spread import IndexTask, Spread, dataset_at, run_index
 from omnigraph.storage.tables.stage import Staged
+from omnigraph.storage.tables.tasks import IndexTask, dataset_at, run_index
 
 _GROUP = 8
 """Fragments that one task indexes when an index is built in pieces."""
@@ -76,11 +77,11 @@ class BuiltIndex:
 
 
 def write_index(
-    tables: Tables, base: Handle, spec: IndexSpec, spread: Spread | None = None
+    tables: Tables, base: Handle, spec: IndexSpec, runner: Runner | None = None
 ) -> BuiltIndex | None:
     """Write an index over all current rows; None while the table is empty.
 
-    With `spread` other processes build it, one segment per group of fragments.
+    With `runner` other processes build it, one segment per group of fragments.
 
     Raises:
         BadRequestError: there is no such column or kind of index.
@@ -92,12 +93,12 @@ def write_index(
     if not covered:
         return None
     place, fragments = dataset_at(tables, base), [*covered]
-    if spread is None or spec.kind.startswith("IVF"):  # the segments of vectors need one training
+    if runner is None or spec.kind.startswith("IVF"):  # the segments of vectors need one training
         segments = [run_index(IndexTask(place, spec, tuple(fragments)))]
     else:
         groups = [fragments[at : at + _GROUP] for at in range(0, len(fragments), _GROUP)]
         tasks = [IndexTask(place, spec, tuple(group)) for group in groups]
-        segments = list(spread(run_index, tasks))
+        segments = list(runner.map(run_index, tasks))
     home = f"{base.files_at}/{layout.INDICES_DIR}"
     files = tuple(
         info.name for built in segments for info in tables.objects.list(f"{home}/{built.uuid}")
@@ -117,23 +118,25 @@ def stage_index(tables: Tables, base: Handle, built: BuiltIndex) -> Staged | Non
     same = [number for number in built.covered if number in present]
     if not same or any(present[number] != built.covered[number] for number in same):
         return None
-    return _swap(own, built.segments, built.name, built.files)
+    return _swap(own, built.segments, (built.name,), built.files)
 
 
-def stage_drop(tables: Tables, base: Handle, name: str) -> Staged | None:
-    """Remove an index; None if there is none of that name."""
+def stage_drop(tables: Tables, base: Handle, names: Sequence[str]) -> Staged | None:
+    """Remove indexes; None if there is none of these names."""
     own = tables.reopen(base.location, base.branch, base.version)
-    return _swap(own, (), name, ()) if _segments(own, name) else None
+    return _swap(own, (), names, ()) if _segments(own, names) else None
 
 
-def _swap(own: Handle, segments: tuple[Any, ...], name: str, files: tuple[str, ...]) -> Staged:
-    operation = LanceOperation.CreateIndex([*segments], _segments(own, name))
+def _swap(
+    own: Handle, segments: tuple[Any, ...], names: Sequence[str], files: tuple[str, ...]
+) -> Staged:
+    operation = LanceOperation.CreateIndex([*segments], _segments(own, names))
     return Staged(own, Transaction(own.version, operation), 0, False, files)
 
 
-def _segments(handle: Handle, name: str) -> list[Index]:
-    """Return the parts of an index as a transaction names them."""
-    with lance_errors(f"looking at index '{name}' of {handle}"):
+def _segments(handle: Handle, names: Sequence[str]) -> list[Index]:
+    """Return the parts of indexes as a transaction names them."""
+    with lance_errors(f"looking at the indexes {', '.join(names)} of {handle}"):
         return [
             Index(
                 uuid=part.uuid,
@@ -144,7 +147,7 @@ def _segments(handle: Handle, name: str) -> list[Index]:
                 index_version=part.index_version,
             )
             for index in handle.dataset.describe_indices()
-            if index.name == name
+            if index.name in names
             for part in index.segments
         ]
 

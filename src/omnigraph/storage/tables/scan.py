@@ -6,23 +6,28 @@ row addresses are not, so they are only for work on the very version they came f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.base.budget import checkpoint, current
 from omnigraph.errors import BadRequestError
-from omnigraph.storage.tables.failures import lance_errors
+from omnigraph.storage.tables.failures import LostIndexError, SnapshotExpiredError, lance_errors
 from omnigraph.storage.tables.handle import PRIMARY_KEY, RESERVE, Handle, operation_name
 from omnigraph.storage.tables.lineage import HORIZON
 from omnigraph.storage.tables.predicate import Predicate, is_in, to_sql
 
 if TYPE_CHECKING:
-    import numpy as np
+    import lance
     from lance.query import FullTextQuery
 
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 FullText: TypeAlias = "str | dict[str, Any] | FullTextQuery"
 ROW_ID = "_rowid"
 ROW_ADDRESS = "_rowaddr"
@@ -77,8 +82,9 @@ class Reader:
 
         A blob column holds descriptions of its values unless `blobs` asks for their bytes.
         """
-        with lance_errors(f"reading {self.handle}"):
-            return self.handle.dataset.scanner(
+
+        def read(use_indexes: bool | None) -> pa.Table:
+            scanner = self.handle.dataset.scanner(
                 columns=list(columns) if columns is not None else None,
                 filter=None if where is None else to_sql(where),
                 limit=limit,
@@ -91,7 +97,11 @@ class Reader:
                 fast_search=fast_search or None,
                 blob_handling="all_binary" if blobs else None,
                 scan_in_order=True,
-            ).to_table()
+                use_scalar_index=use_indexes,
+            )
+            return _whole(scanner, f"reading {self.handle}")
+
+        return self._even_without_indexes(read)
 
     def batches(
         self,
@@ -103,20 +113,37 @@ class Reader:
     ) -> Iterator[pa.RecordBatch]:
         """Yield rows batch by batch, in storage order."""
         with lance_errors(f"reading {self.handle}"):
-            yield from self.handle.dataset.scanner(
+            scanner = self.handle.dataset.scanner(
                 columns=list(columns) if columns is not None else None,
                 filter=None if where is None else to_sql(where),
                 batch_size=batch_size,
                 with_row_id=with_row_id,
                 scan_in_order=True,
-            ).to_batches()
+            )
+            for batch in scanner.to_batches():
+                checkpoint(f"reading {self.handle}", batch.nbytes)
+                yield batch
 
     def count(self, where: Predicate | None = None) -> int:
         """Return the number of rows; without a filter from metadata alone."""
-        with lance_errors(f"counting {self.handle}"):
-            return int(
-                self.handle.dataset.count_rows(filter=None if where is None else to_sql(where))
-            )
+        if where is None:
+            return self.handle.row_count
+        text = to_sql(where)
+        return self._even_without_indexes(
+            lambda use_indexes: self.handle.dataset.scanner(
+                columns=[], filter=text, with_row_id=True, use_scalar_index=use_indexes
+            ).count_rows()
+        )
+
+    def _even_without_indexes(self, read: Callable[[bool | None], T]) -> T:
+        """Read as planned; if an index is gone, without any: they change cost, not answers."""
+        try:
+            with lance_errors(f"reading {self.handle}"):
+                return read(None)
+        except LostIndexError as error:
+            log.warning("read without indexes, which takes longer: %s", error)
+        with lance_errors(f"reading {self.handle}"):
+            return read(False)
 
     def by_ids(
         self,
@@ -183,25 +210,6 @@ class Reader:
             kept.clear()
         kept.update(places)
 
-    def take_row_ids(
-        self, row_ids: Sequence[int] | pa.Array, columns: Sequence[str] | None = None
-    ) -> pa.Table:
-        """Return rows by stable row id, in the order asked for."""
-        with lance_errors(f"taking rows of {self.handle}"):
-            return self.handle.dataset._take_rows(
-                list(row_ids) if not isinstance(row_ids, pa.Array) else row_ids.to_pylist(),
-                columns=list(columns) if columns is not None else self.schema.names,
-            )
-
-    def take_positions(
-        self, positions: Sequence[int] | np.ndarray, columns: Sequence[str] | None = None
-    ) -> pa.Table:
-        """Return rows by position in storage order, as a full scan would number them."""
-        with lance_errors(f"taking rows of {self.handle}"):
-            return self.handle.dataset.take(
-                list(positions), columns=list(columns) if columns is not None else None
-            )
-
     def delta(self, since: int) -> Delta:
         """Return what changed after version `since` of the same lineage, up to this version.
 
@@ -221,15 +229,33 @@ class Reader:
     def has_rewrites_since(self, since: int) -> bool:
         """Whether something lies between after which `delta` cannot be trusted.
 
-        That is a restore or overwrite, or a compaction that has forgotten versions as old.
+        That is a restore or overwrite, a compaction that has forgotten versions as old, or a
+        version that cleanup removed: it may have been any of these.
         """
-        with lance_errors(f"reading transactions of {self.handle}"):
-            for version in range(since + 1, self.version + 1):
-                name = operation_name(self.handle.dataset.read_transaction(version))
-                forgot = name == COMPACTION and version - HORIZON > since
-                if forgot or name not in _ROW_OPERATIONS:
-                    return True
+        own = self.handle.apart
+        for version in range(since + 1, self.version + 1):
+            try:
+                with lance_errors(f"reading transactions of {self.handle}"):
+                    name = operation_name(own.read_transaction(version))
+            except SnapshotExpiredError:
+                return True
+            forgot = name == COMPACTION and version - HORIZON > since
+            if forgot or name not in _ROW_OPERATIONS:
+                return True
         return False
+
+
+def _whole(scanner: lance.LanceScanner, step: str) -> pa.Table:
+    """Return all rows; a call with a budget pays for them as they come, and can be stopped."""
+    budget = current()
+    if budget is None:
+        return scanner.to_table()
+    batches = []
+    reader = scanner.to_reader()
+    for batch in reader:
+        budget.keep(step, batch.nbytes)
+        batches.append(batch)
+    return pa.Table.from_batches(batches, reader.schema)
 
 
 def _places_in(rows: pa.Table, key: str) -> dict[str, tuple[int, int] | None]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, assert_never
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance import LanceOperation
@@ -21,7 +22,7 @@ from lance.dataset import Transaction
 from lance.fragment import RowIdSequence, write_fragments
 
 from omnigraph.errors import BadRequestError, IntegrityError
-from omnigraph.storage import layout
+from omnigraph.storage.files import layout
 from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.foreign import Adopt, ForeignFragment, accepted
 from omnigraph.storage.tables.handle import Handle, Tables
@@ -29,6 +30,8 @@ from omnigraph.storage.tables.scan import ROW_ADDRESS, ROW_ID, Reader, key_colum
 
 # Staging is faster by hand below this many upserted rows (measured, see docs/storage.md).
 MERGE_CROSSOVER = 10_000
+_OFFSET = np.uint64(0xFFFF_FFFF)
+"""The part of a row's address that says where it is in its fragment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,14 @@ def stage_swap(tables: Tables, base: Handle, row_address: int, rows: pa.Table) -
     return _staged(base, operation, len(rows) - 1, fresh, updated)
 
 
+def stage_removal(base: Handle, row_addresses: Sequence[int]) -> Staged:
+    """Prepare: delete exactly the rows at some addresses, whatever their keys."""
+    with lance_errors(f"staging a removal from {base}"):
+        updated, gone = _delete_addresses(base, row_addresses)
+    operation = LanceOperation.Delete(updated, gone, "rows chosen by address")
+    return _staged(base, operation, -len(row_addresses), [], updated)
+
+
 def stage_refold(
     tables: Tables, base: Handle, fragment_ids: Sequence[int], rows: pa.Table
 ) -> Staged:
@@ -211,7 +222,7 @@ def _stage_change(tables: Tables, base: Handle, change: Change) -> Staged | None
     if len(hits) == 0 and len(fitted) == 0 and not taken:
         return None
     with lance_errors(f"staging a change of {base}"):
-        updated, emptied = _delete_addresses(base, hits[ROW_ADDRESS].to_pylist())
+        updated, emptied = _delete_addresses(base, hits[ROW_ADDRESS].to_numpy())
         if len(fitted) == 0 and not taken:
             deletion = LanceOperation.Delete(updated, emptied, "rows chosen by address")
             return _staged(base, deletion, -len(hits), [], updated)
@@ -305,17 +316,19 @@ def _keep_row_ids(fragments: Sequence[Any], row_ids: list[int]) -> None:
         start += fragment.physical_rows
 
 
-def _delete_addresses(base: Handle, addresses: Sequence[int]) -> tuple[list[Any], list[int]]:
+def _delete_addresses(
+    base: Handle, addresses: Sequence[int] | np.ndarray
+) -> tuple[list[Any], list[int]]:
     """Return the fragments that lose rows, and the ids of those that lose all of them."""
-    offsets: dict[int, list[int]] = {}
-    for address in addresses:
-        offsets.setdefault(address >> 32, []).append(address & 0xFFFF_FFFF)
+    listed = np.sort(np.asarray(addresses, np.uint64))
+    owners = listed >> np.uint64(32)
     updated: list[Any] = []
     gone: list[int] = []
-    for fragment_id in sorted(offsets):
+    for fragment_id in map(int, np.unique(owners)):
         fragment = base.dataset.get_fragment(fragment_id)
         assert fragment is not None, f"fragment {fragment_id} of {base}"
-        left = fragment.delete_rows(offsets[fragment_id])
+        start, end = np.searchsorted(owners, np.asarray([fragment_id, fragment_id + 1], np.uint64))
+        left = fragment.delete_rows((listed[start:end] & _OFFSET).tolist())
         if left is None:
             gone.append(fragment_id)
         else:

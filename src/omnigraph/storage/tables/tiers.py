@@ -6,10 +6,12 @@ rewritten a bounded number of times in its life however many rows there are. Dec
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.handle import Handle
+from omnigraph.storage.tables.inherited import fragments_of_inherited_indexes
 
 _FIRST_TIER_BYTES = 256 * 1024
 """What merging the newest commits may rewrite every time."""
@@ -39,13 +41,14 @@ class FragmentSize:
     file_bytes: int
 
 
-def fragment_sizes(handle: Handle) -> list[FragmentSize]:
-    """Return the live rows and the bytes of every fragment, in storage order."""
+def fragment_sizes(handle: Handle, but: Collection[int] = ()) -> list[FragmentSize]:
+    """Return the live rows and the bytes of every fragment `but` some, in storage order."""
     with lance_errors(f"looking at the fragments of {handle}"):
         described = [part.metadata for part in handle.dataset.get_fragments()]
     return [
         FragmentSize(part.num_rows, sum(file.file_size_bytes or 0 for file in part.files))
         for part in described
+        if part.id not in but
     ]
 
 
@@ -64,7 +67,7 @@ def due_merge(handle: Handle, few: int, largest_rows: int) -> Merge | None:
     `few` of one size are merged. What merging one tier leaves counts in the next: a cascade is
     one step.
     """
-    sizes = fragment_sizes(handle)
+    sizes = fragment_sizes(handle, but=fragments_of_inherited_indexes(handle))
     largest = max(sizes, key=lambda part: part.rows, default=None)
     if largest is None:
         return None

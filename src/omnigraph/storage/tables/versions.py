@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import orjson
 
-from omnigraph.storage import layout
-from omnigraph.storage.objects import Objects
+from omnigraph.storage.files import layout
+from omnigraph.storage.files.objects import Objects
+
+_LONGEST_NUMBER = 20
+_UNKNOWN = 1 << 63
 
 
 def newest_version(objects: Objects, location: str, branch: str | None) -> int | None:
@@ -38,18 +41,43 @@ def newest_version(objects: Objects, location: str, branch: str | None) -> int |
     return None
 
 
+def hinted_version(objects: Objects, location: str, branch: str | None) -> int | None:
+    """Return a version that is known to have been committed; None if nobody says so.
+
+    Lance writes it after each commit, so what it names was there. Only asked for on disk.
+    """
+    if not objects.root.is_local:
+        return None
+    return _hinted(objects.find(layout.version_hint(location, branch)))
+
+
 def kept_from(objects: Objects, location: str, branch: str | None) -> int:
     """Return the version from which on none has been removed; 0 if none ever was."""
+    return read_note(objects, location, branch)[0]
+
+
+def read_note(objects: Objects, location: str, branch: str | None) -> tuple[int, str]:
+    """Return from which version on none has been removed, and the graph that says so."""
     data = objects.find(layout.kept_from(location, branch))
     if data is None:
-        return 0
+        return 0, ""
+    version, _, graph = data.partition(b" ")
     # A note that is torn says nothing: then no version is above it.
-    return int(data) if data.isdigit() else 1 << 63
+    if not version.isdigit() or len(version) > _LONGEST_NUMBER:
+        return _UNKNOWN, ""
+    return int(version), graph.decode(errors="replace").strip()
 
 
-def note_kept_from(objects: Objects, location: str, branch: str | None, version: int) -> None:
+def encode_note(version: int, graph: str) -> bytes:
+    """Return the note that a graph keeps all versions from one on."""
+    return f"{version} {graph}".encode()
+
+
+def note_kept_from(
+    objects: Objects, location: str, branch: str | None, version: int, graph: str
+) -> None:
     """Say, before removing versions, that none from `version` on will be missing."""
-    objects.put(layout.kept_from(location, branch), str(version).encode())
+    objects.put(layout.kept_from(location, branch), encode_note(version, graph))
 
 
 def _hinted(data: bytes | None) -> int | None:

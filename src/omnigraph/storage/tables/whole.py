@@ -12,8 +12,8 @@ import struct
 from collections.abc import Iterable
 
 from omnigraph.errors import StorageError
-from omnigraph.storage import layout
-from omnigraph.storage.objects import Objects
+from omnigraph.storage.files import layout
+from omnigraph.storage.files.objects import Objects
 
 _ENDINGS = {".lance": b"LANC", ".idx": b"LANC", ".arrow": b"ARROW1"}
 _BITMAP = ".bin"
@@ -21,7 +21,7 @@ _NO_RUNS = 12346  # how a roaring bitmap without run containers begins
 _LARGEST_CONTAINER = 8192
 
 
-def harden(objects: Objects, names: Iterable[str]) -> None:
+def sync_whole_files(objects: Objects, names: Iterable[str]) -> None:
     """Force staged files to the disk, having checked that none was cut short.
 
     Raises:

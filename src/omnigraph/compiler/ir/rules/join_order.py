@@ -9,25 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from omnigraph.base.table_keys import edge_key
 from omnigraph.compiler.ir.estimate import reached, scanned, selectivity
 from omnigraph.compiler.ir.facts import Facts, Statistics
 from omnigraph.compiler.ir.ops import (
     TEMP_PREFIX,
     AntiJoin,
-    Compare,
     Expand,
     Filter,
     Ir,
+    Join,
     NodeScan,
     Op,
     Param,
-    Prop,
     ReadIr,
     Rrf,
     iter_ops,
 )
-from omnigraph.compiler.ir.pattern import Link, Node, TempNames, Walk, components
-from omnigraph.compiler.query.ast import CompareOp
+from omnigraph.compiler.ir.pattern import Link, Node, TempNames, Walk, closed_end, components
 
 _SOME_LIMIT = 50
 """What a limit that is a parameter is taken for."""
@@ -73,14 +72,14 @@ def _read(ops: tuple[Op, ...]) -> _Graph | None:
                 nodes[op.var] = Node(op.var, op.type_name, op.filters)
                 roots.append(op.var)
             case Expand():
-                end = _closed(op, closing)
+                end = closed_end(op, closing)
                 if end is None:
                     nodes[op.dst] = Node(op.dst, op.dst_type, op.dst_filters)
                     end = op.dst
                 else:
                     at += 1
                 links.append(_link(op, end, nodes[op.src].type_name))
-            case Filter() | AntiJoin():
+            case Filter() | AntiJoin() | Join():
                 break
         at += 1
     rest = ops[at:]
@@ -96,16 +95,6 @@ def _last_temp(ops: Sequence[Op]) -> int:
 
 def _walks(ops: Sequence[Op]) -> Iterator[NodeScan | Expand]:
     return (op for op in iter_ops(ops) if isinstance(op, NodeScan | Expand))
-
-
-def _closed(op: Expand, closing: Op | None) -> str | None:
-    match closing:
-        case Filter(predicate=Compare(Prop(left, "id"), CompareOp.EQ, Prop(right, "id"))) if (
-            left == op.dst and left.startswith(TEMP_PREFIX)
-        ):
-            return right
-        case _:
-            return None
 
 
 def _link(op: Expand, end: str, src_type: str) -> Link:
@@ -211,6 +200,6 @@ class _Chooser:
         )
         if end in bound:
             return found / ends
-        edges = {} if link.edge_var is None else {link.edge_var: f"edge:{link.edge}"}
+        edges = {} if link.edge_var is None else {link.edge_var: edge_key(link.edge)}
         passing = selectivity(link.edge_filters, edges, self.statistics)
         return found * self._rows(end) / ends * passing

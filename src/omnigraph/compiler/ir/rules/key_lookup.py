@@ -19,6 +19,7 @@ from omnigraph.compiler.ir.ops import (
     Expand,
     Filter,
     Ir,
+    Join,
     KeyId,
     Literal,
     NodeScan,
@@ -30,7 +31,7 @@ from omnigraph.compiler.ir.ops import (
     Statement,
     Update,
 )
-from omnigraph.compiler.query.ast import CompareOp
+from omnigraph.compiler.operations import CompareOp
 from omnigraph.compiler.query.typed import ID_TYPE
 from omnigraph.compiler.types import INTEGERS, PropType, Scalar
 
@@ -60,7 +61,7 @@ def _op(op: Op, facts: Facts) -> Op:
             return op if filters is op.dst_filters else replace(op, dst_filters=filters)
         case AntiJoin():
             return replace(op, inner=_rewrite_ops(op.inner, facts))
-        case Filter():
+        case Filter() | Join():
             return op
 
 

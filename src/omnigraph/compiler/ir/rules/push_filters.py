@@ -13,10 +13,12 @@ from omnigraph.compiler.ir.ops import (
     Expand,
     Filter,
     Ir,
+    Join,
     NodeScan,
     Op,
     Predicate,
     ReadIr,
+    bound_by,
     predicate_vars,
 )
 
@@ -29,7 +31,7 @@ def push_filters(ir: Ir, facts: Facts) -> Ir:  # noqa: ARG001 - every rule has t
 
 
 def _push(ops: tuple[Op, ...]) -> tuple[Op, ...]:
-    introduced = {var: at for at, op in enumerate(ops) for var in _introduces(op)}
+    introduced = {var: at for at, op in enumerate(ops) for var in bound_by(op)}
     moved: dict[int, list[tuple[str, Predicate]]] = {}
     kept: list[int] = []
     for at, op in enumerate(ops):
@@ -41,16 +43,6 @@ def _push(ops: tuple[Op, ...]) -> tuple[Op, ...]:
                 continue
         kept.append(at)
     return tuple(_with_filters(ops[at], moved.get(at, [])) for at in kept)
-
-
-def _introduces(op: Op) -> tuple[str, ...]:
-    match op:
-        case NodeScan():
-            return (op.var,)
-        case Expand():
-            return (op.dst,) if op.edge_var is None else (op.dst, op.edge_var)
-        case Filter() | AntiJoin():
-            return ()
 
 
 def _with_filters(op: Op, moved: list[tuple[str, Predicate]]) -> Op:
@@ -69,5 +61,5 @@ def _with_filters(op: Op, moved: list[tuple[str, Predicate]]) -> Op:
             )
         case AntiJoin():
             return replace(op, inner=_push(op.inner))
-        case Filter():
+        case Filter() | Join():  # joins are made when filters are where they belong
             return op

@@ -11,19 +11,16 @@ from itertools import pairwise
 
 from omnigraph.compiler.ir.facts import Facts
 from omnigraph.compiler.ir.ops import (
-    TEMP_PREFIX,
     AntiJoin,
-    Compare,
     Expand,
     Filter,
     Ir,
     NodeScan,
     Op,
-    Prop,
     ReadIr,
     predicate_vars,
 )
-from omnigraph.compiler.query.ast import CompareOp
+from omnigraph.compiler.ir.pattern import closed_end
 
 
 def reach_negated(ir: Ir, facts: Facts) -> Ir:  # noqa: ARG001 - every rule has this signature
@@ -43,7 +40,7 @@ def _inside(ops: tuple[Op, ...]) -> tuple[Op, ...]:
 def _fuse(ops: tuple[Op, ...]) -> tuple[Op, ...]:
     scans = {op.var: op for op in ops if isinstance(op, NodeScan)}
     for at, (expand, closing) in enumerate(pairwise(ops)):
-        scan = scans.get(_closed(expand, closing))
+        scan = scans.get(closed_end(expand, closing) or "")
         if scan is None:
             continue
         assert isinstance(expand, Expand)
@@ -53,21 +50,6 @@ def _fuse(ops: tuple[Op, ...]) -> tuple[Op, ...]:
         reached = replace(expand, dst=scan.var, dst_filters=scan.filters)
         return _fuse((*before, reached, *ops[at + 2 :]))
     return ops
-
-
-def _closed(expand: Op, closing: Op) -> str:
-    """Return the variable a closing step compares its temporary node with, or nothing.
-
-    A node with a name may have filters of its own and be used again, so it has to stay.
-    """
-    match expand, closing:
-        case (
-            Expand(dst=temp),
-            Filter(predicate=Compare(Prop(left, "id"), CompareOp.EQ, Prop(right, "id"))),
-        ) if left == temp and temp.startswith(TEMP_PREFIX):
-            return right
-        case _:
-            return ""
 
 
 def _bound_without(before: list[Op], src: str, scanned: str) -> bool:

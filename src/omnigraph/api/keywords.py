@@ -1,0 +1,69 @@
+"""Keywords that calls share, for who passes them on: named once, explained where they are used."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TypedDict
+
+from omnigraph.api.progress import Progress
+from omnigraph.api.words import ChangeOp, Engine, EntityKind, Images, OnError
+from omnigraph.base.budget import Limits
+
+
+class QueryKeywords(TypedDict, total=False):
+    """How a query runs."""
+
+    limits: Limits | None
+    cancel: threading.Event | None
+
+
+class MutateKeywords(TypedDict, total=False):
+    """How a mutation runs, who does it, and under which conditions."""
+
+    actor: str | None
+    message: str | None
+    if_head: str | None
+    idempotency_key: str | None
+    limits: Limits | None
+    cancel: threading.Event | None
+
+
+class LoadKeywords(TypedDict, total=False):
+    """How a load runs, who does it, and what becomes of bad rows."""
+
+    engine: Engine | None
+    actor: str | None
+    message: str | None
+    on_error: OnError
+    max_errors: int | None
+    idempotency_key: str | None
+    spark: object
+    progress: Progress | None
+    limits: Limits | None
+
+
+class DiffKeywords(TypedDict, total=False):
+    """What of a diff is wanted, and its limits."""
+
+    types: Sequence[str] | None
+    kinds: Sequence[EntityKind] | None
+    ops: Sequence[ChangeOp] | None
+    images: Images
+    columns: Sequence[str] | None
+    limits: Limits | None
+
+
+class FeedKeywords(TypedDict, total=False):
+    """From where a feed goes on, what of it is wanted, and in which portions."""
+
+    since: str | None
+    types: Sequence[str] | None
+    kinds: Sequence[EntityKind] | None
+    ops: Sequence[ChangeOp] | None
+    images: Images
+    columns: Sequence[str] | None
+    max_rows: int | None
+    max_bytes: int | None
+    follow: bool
+    cancel: threading.Event | None

@@ -1,0 +1,192 @@
+"""What upkeep finds and does: findings, repairs, indexes, compaction, cleanup, disk use, locks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from omnigraph.api.wire import Shape, Wire
+
+FindingKind = Literal[
+    "unreadable_branch",
+    "unreadable_table",
+    "unreadable_index",
+    "unreadable_text",
+    "duplicate_ids",
+    "row_count_differs",
+    "drift",
+    "head_rows",
+    "snapshot_differs_from_history",
+    "broken_line",
+    "projection_lags",
+    "unreferenced_fork",
+    "unreferenced_dataset",
+    "torn_ref",
+    "lost_ref",
+    "lost_commits",
+    "pending_sidecar",
+    "unreadable_sidecar",
+    "file_differs",
+    "contract_lost",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding(Shape):
+    """One rule that does not hold; `harmless` ones heal by themselves."""
+
+    kind: FindingKind
+    subject: str
+    detail: str
+    harmless: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verified(Shape):
+    """What a check of a graph found; it is sound if every finding is harmless."""
+
+    uri: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def broken(self) -> tuple[Finding, ...]:
+        """What does not heal by itself."""
+        return tuple(found for found in self.findings if not found.harmless)
+
+    def _derived(self) -> dict[str, Any]:
+        return {"status": "error" if self.broken else "ok"}
+
+
+class DriftKind(StrEnum):
+    """What lies beyond the version of a table that the graph points at."""
+
+    NONE = "no_drift"
+    MAINTENANCE = "verified_maintenance"
+    ABANDONED = "abandoned_write"
+    ROWS = "suspicious"
+    UNKNOWN = "unverifiable"
+
+
+RepairAction = Literal["no_op", "preview", "healed", "forced", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableRepair(Shape):
+    """One table: what is wrong with it, and what was done about it."""
+
+    branch: str
+    table_key: str
+    classification: DriftKind
+    action: RepairAction
+    published_version: int
+    newest_version: int
+    operations: tuple[str, ...] = ()
+    """What another tool did to it."""
+    lost_indexes: tuple[str, ...] = ()
+    unreadable_keys: int = 0
+    """Rows whose key is not UTF-8; they are taken out only with `force`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired(Shape):
+    """What a repair found in every table, and did about it."""
+
+    uri: str
+    tables: tuple[TableRepair, ...]
+
+
+class IndexStatus(StrEnum):
+    """What happened to one wanted index."""
+
+    BUILT = "built"
+    REFRESHED = "refreshed"
+    CURRENT = "current"
+    PENDING = "pending"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport(Shape):
+    """One wanted index; `reason` says why a pending one is not there yet."""
+
+    table_key: str
+    column: str
+    kind: str
+    status: IndexStatus
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionStats(Shape):
+    """What one compaction step did to one table."""
+
+    table_key: str
+    fragments_removed: int
+    fragments_added: int
+    committed: bool
+    skipped: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupStats(Shape):
+    """What was removed of one dataset and branch, or would be."""
+
+    location: str
+    branch: str | None
+    versions_removed: Annotated[int, Wire("old_versions_removed")]
+    bytes_removed: int
+    what: str = "versions"
+    """Which kind of thing went, or why nothing did."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskUse(Shape):
+    """Bytes of one branch of one dataset, by what they are for."""
+
+    location: str
+    branch: str | None
+    data: int = 0
+    versions: int = 0
+    indexes: int = 0
+    other: int = 0
+
+    @property
+    def total(self) -> int:
+        """All bytes of this branch of the dataset."""
+        return self.data + self.versions + self.indexes + self.other
+
+    def _derived(self) -> dict[str, Any]:
+        return {"total": self.total}
+
+
+@dataclass(frozen=True, slots=True)
+class LockHolder(Shape):
+    """Who holds a lock, as far as they said."""
+
+    name: str
+    operation: str
+    pid: int
+    host: str
+    since: int
+    """Microseconds since the epoch."""
+
+    def __str__(self) -> str:
+        return f"{self.operation} in process {self.pid} on {self.host}"
+
+
+@dataclass(frozen=True, slots=True)
+class LockList(Shape):
+    """Every lock that is held."""
+
+    locks: tuple[LockHolder, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LockBroken(Shape):
+    """A lock that was to be taken away, and from whom it was."""
+
+    name: str
+    holder: LockHolder | None
+
+    def _derived(self) -> dict[str, Any]:
+        return {"broken": self.holder is not None}

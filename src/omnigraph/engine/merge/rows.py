@@ -1,0 +1,308 @@
+"""The truth table of a three-way merge, for one table: whole rows, decided by id.
+
+| base | theirs | ours | becomes |
+|---|---|---|---|
+| any | as the base | any | ours |
+| any | changed | as the base | theirs |
+| any | changed | the same change | ours |
+| absent | inserted | inserted otherwise | DivergentInsert |
+| there | deleted | updated, or the other way round | DeleteVsUpdate |
+| there | updated | updated otherwise | DivergentUpdate |
+
+Images of all three states are held only for rows that both sides touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.base.ids import TableKey
+from omnigraph.engine.image.arrays import Mask, one_array
+from omnigraph.engine.merge.base import Based, Bases
+from omnigraph.engine.merge.images import ID, Images, changed_ids, joined, only, same
+from omnigraph.storage.delta.confirm import Changed
+from omnigraph.storage.delta.table import TableDelta
+from omnigraph.storage.files.records import TableVersion
+from omnigraph.storage.tables.differ import OwnFragment
+
+LINKED_FROM = 10_000
+"""Rows of a fragment from which on it is taken over as it is; many small ones would slow reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowConflicts:
+    """Rows both sides changed, each in its own way; sorted by id."""
+
+    ids: pa.Array
+    base: Images
+    theirs: Images
+    ours: Images
+    unsettled: pa.Array
+    """Ids without a base: several bases disagree about them."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def only(self, wanted: Mask) -> RowConflicts:
+        """Return some of them."""
+        ids = self.ids.filter(pa.array(wanted))
+        return RowConflicts(ids, self.base, self.theirs, self.ours, self.unsettled)
+
+
+@dataclass(slots=True)
+class TableMerge:
+    """What a merge does to one table of the target."""
+
+    key: TableKey
+    inserted: list[pa.Table] = field(default_factory=list)
+    updated: list[pa.Table] = field(default_factory=list)
+    settled: list[pa.Table] = field(default_factory=list)
+    """Rows that neither side has like this: put together from both, or given by hand."""
+    deleted: list[pa.Array] = field(default_factory=list)
+    before: list[pa.Table] = field(default_factory=list)
+    """Ids and ends of updated and deleted rows, as they are on the target now."""
+    conflicts: RowConflicts | None = None
+    kept: list[pa.Table] = field(default_factory=list)
+    """Rows in conflict that stay as they are on the target."""
+    kept_away: list[pa.Array] = field(default_factory=list)
+    """Ids in conflict that stay deleted on the target."""
+    pointer: TableVersion | None = None
+    """Where the table is read from as a whole, instead of writing rows."""
+    linked: tuple[OwnFragment, ...] = ()
+    """Fragments of the source that are taken over as they are: all of their rows are new."""
+    elsewhere: Changed | None = None
+    """What a pointer or linked fragments change: columns by which rows can be in the way."""
+
+    def take(self, changed: Changed) -> None:
+        """Do on the target what a change of the source says."""
+        if len(changed.inserted):
+            self.inserted.append(changed.inserted)
+        if len(changed.after):
+            self.before.append(_ends(changed.before))
+            self.updated.append(changed.after)
+        if len(changed.deleted):
+            self.before.append(_ends(changed.deleted))
+            self.deleted.append(one_array(changed.deleted[ID]))
+
+    def replace(self, ids: pa.Array, theirs: Images, ours: Images) -> None:
+        """Make some rows of the target what they are on the other side, or not there."""
+        put, known = theirs.only(ids).rows, ours.only(ids)
+        ids = one_array(put[ID])
+        is_known = pa.array(known.has(ids))
+        update = put.filter(is_known)
+        self.take(
+            Changed(
+                put.filter(pc.invert(is_known)),
+                known.only(one_array(update[ID])).rows,
+                update,
+                known.without(ids).rows,
+            )
+        )
+
+    def put_together(self, rows: pa.Table, ours: Images) -> None:
+        """Put rows that neither side has like this."""
+        self.settled.append(rows)
+        self.before.append(_ends(ours.only(one_array(rows[ID])).rows))
+
+    def keep(self, ids: pa.Array, ours: Images) -> None:
+        """Leave some rows in conflict as the target has them."""
+        self.kept.append(ours.only(ids).rows)
+        self.kept_away.append(ids.filter(pa.array(~ours.has(ids))))
+
+    @property
+    def upserts(self) -> pa.Table | None:
+        """Return the rows to write."""
+        parts = [*self.inserted, *self.updated, *self.settled]
+        return pa.concat_tables(parts) if parts else None
+
+    @property
+    def only_inserts(self) -> bool:
+        """Whether every row to write is new on the target and nothing else happens."""
+        others = self.updated or self.settled or self.deleted or self.linked
+        return bool(self.inserted) and not others
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the table stays as it is."""
+        rows = self.inserted or self.updated or self.deleted or self.settled or self.kept
+        return not rows and self.pointer is None and not self.linked
+
+    def put_columns(self, names: Sequence[str]) -> pa.Table | None:
+        """Return columns of the rows that come, or come to be otherwise."""
+        parts = [*self.inserted, *self.updated, *self.settled]
+        if self.elsewhere is not None:
+            parts += [self.elsewhere.inserted, self.elsewhere.after]
+        chosen = [rows.select(names) for rows in parts]
+        return pa.concat_tables(chosen) if chosen else None
+
+    @property
+    def deletes(self) -> pa.Array:
+        """Return the ids of the rows that go."""
+        parts = [pa.array([], pa.string()), *self.deleted]
+        if self.elsewhere is not None:
+            parts.append(one_array(self.elsewhere.deleted[ID]))
+        return pa.concat_arrays(parts)
+
+    @property
+    def own_deletes(self) -> pa.Array:
+        """Return the ids of the rows to remove."""
+        return pa.concat_arrays([pa.array([], pa.string()), *self.deleted])
+
+    @property
+    def replaced(self) -> list[pa.Table]:
+        """Return ids and ends of rows of the target that do not stay as they are."""
+        parts = list(self.before)
+        if self.elsewhere is not None:
+            parts += [_ends(self.elsewhere.before), _ends(self.elsewhere.deleted)]
+        return parts
+
+    @property
+    def ids(self) -> pa.Array:
+        """Return the ids of all rows this is about."""
+        put = self.put_columns([ID])
+        parts = [] if put is None else [one_array(put[ID])]
+        return pa.concat_arrays([self.deletes, *parts])
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return how many rows come, change and go."""
+        inserted, updated = map(_rows, (self.inserted, [*self.updated, *self.settled]))
+        if self.elsewhere is not None:
+            inserted += len(self.elsewhere.inserted)
+            updated += len(self.elsewhere.after)
+        return {"inserted": inserted, "updated": updated, "deleted": len(self.deletes)}
+
+
+def _rows(tables: Sequence[pa.Table]) -> int:
+    return sum(map(len, tables))
+
+
+def _ends(rows: pa.Table) -> pa.Table:
+    return rows.select([name for name in (ID, "src", "dst") if name in rows.column_names])
+
+
+def merge_rows(
+    key: TableKey,
+    bases: Bases,
+    theirs: TableVersion | None,
+    ours: TableVersion | None,
+    *,
+    by_link: Sequence[str] | None = None,
+) -> TableMerge:
+    """Return what the changes of `theirs` since the bases do to `ours`, and what conflicts.
+
+    Args:
+        key: of the table.
+        bases: what both sides began from.
+        theirs: the table on the side that is merged in.
+        ours: the table on the side it is merged into.
+        by_link: that whole fragments of new rows may be taken over by link, and then the columns
+            by which their rows can be in the way of others.
+    """
+    found = TableMerge(key)
+    delta, other = bases.delta(key, theirs), bases.delta(key, ours)
+    disputed = bases.disputed(key)
+    if delta.is_empty_at_list_level and not len(disputed):
+        return found
+    others = other.touched().ids
+    if by_link is not None and not len(disputed):
+        _link(found, delta, others, by_link)
+    without = [fragment.fragment_id for fragment in found.linked]
+    contested = _contested(delta, others, disputed, without)
+    aside: list[Changed] = []
+    for piece in delta.batches(blobs=True, without=without):
+        if not len(contested):
+            found.take(piece)
+            continue
+        found.take(only(piece, contested, inverted=True))
+        aside.append(only(piece, contested))
+    if len(contested):
+        _decide(found, bases, contested, disputed, joined(aside), other)
+    return found
+
+
+def _link(found: TableMerge, delta: TableDelta, others: pa.Array, columns: Sequence[str]) -> None:
+    """Set aside large fragments of the source of which no row is known anywhere else.
+
+    A row of the base is either unchanged on the source, and then in no fragment of its own, or
+    among those that its other fragments replace or lack.
+    """
+    large = [part for part in delta.own_fragments() if part.rows >= LINKED_FROM]
+    if not large:
+        return
+    replaced = delta.touched(without=[part.fragment_id for part in large]).before
+    known = pa.concat_arrays([replaced, others])
+
+    def is_new(part: OwnFragment) -> bool:
+        ids = delta.ids_of([part.fragment_id])
+        return not pc.any(pc.is_in(ids, value_set=known)).as_py()
+
+    found.linked = tuple(part for part in large if is_new(part))
+    if found.linked:
+        rows = delta.rows_of([part.fragment_id for part in found.linked], columns)
+        nothing = rows.slice(0, 0)
+        found.elsewhere = Changed(rows, nothing, nothing, nothing)
+
+
+def _contested(
+    delta: TableDelta, others: pa.Array, disputed: pa.Array, without: Collection[int]
+) -> pa.Array:
+    """Return the ids both sides may have changed, or whose base is not the first one."""
+    mine = delta.touched(without=without).ids
+    both = mine.filter(pc.is_in(mine, value_set=others))
+    return pc.unique(pa.concat_arrays([both, disputed]))
+
+
+def _decide(
+    found: TableMerge,
+    bases: Bases,
+    contested: pa.Array,
+    disputed: pa.Array,
+    mine: Changed | None,
+    other: TableDelta,
+) -> None:
+    """Apply the truth table to rows of which all three images are needed."""
+    ours = joined(other.batches(blobs=True), contested)
+    first = _first(bases, found.key, disputed, mine, ours)
+    if first is None:
+        return  # written again with the values they had, by both
+    ids = contested if len(disputed) else changed_ids(mine) if mine is not None else disputed
+    theirs_now = first if mine is None else first.after(mine)
+    ours_now = first if ours is None else first.after(ours)
+    based = bases.agreed(found.key, ids, first) if len(disputed) else Based(first, ids[:0])
+    nowhere = np.asarray(pc.is_in(ids, value_set=based.unsettled))
+    same_sides = same(ids, theirs_now, ours_now)
+    untouched = same(ids, theirs_now, based.images) & ~nowhere
+    takes = same(ids, ours_now, based.images) & ~nowhere & ~same_sides & ~untouched
+    found.replace(ids.filter(pa.array(takes)), theirs_now, ours_now)
+    conflicting = ids.filter(pa.array(~(same_sides | untouched | takes)))
+    if len(conflicting):
+        conflicting = conflicting.take(pc.sort_indices(conflicting))
+        found.conflicts = RowConflicts(
+            conflicting, based.images, theirs_now, ours_now, based.unsettled
+        )
+
+
+def _first(
+    bases: Bases,
+    key: TableKey,
+    disputed: pa.Array,
+    mine: Changed | None,
+    ours: Changed | None,
+) -> Images | None:
+    """Return the rows in question as they are at the first base, from what changed since."""
+    changes = [change for change in (mine, ours) if change is not None]
+    if len(disputed):
+        changes += bases.changes_between(key, disputed)
+    if not changes:
+        return None
+    rows = changes[0].before.slice(0, 0)
+    known = Images(rows)
+    for change in changes:
+        known = known.with_rows(pa.concat_tables([change.before, change.deleted]))
+    return known

@@ -1,0 +1,373 @@
+"""From two states and what they began from to one commit, or to all that stands in its way.
+
+Everything is computed outside the lock. If the target moves meanwhile, what it did is compared with
+what the merge does: if both go together the merge is committed on top, else it is computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from omnigraph.api.merges import Outcome
+from omnigraph.base.budget import checkpoint, unstoppable
+from omnigraph.base.ids import CommitId, TableKey
+from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.engine.merge.base import Bases
+from omnigraph.engine.merge.check import Other, broken_together
+from omnigraph.engine.merge.conflicts import Conflicts
+from omnigraph.engine.merge.images import columns_of, joined
+from omnigraph.engine.merge.resolve import Resolutions, settle
+from omnigraph.engine.merge.rows import TableMerge, merge_rows
+from omnigraph.engine.merge.spaces import merged_records
+from omnigraph.engine.write.validate import key_columns
+from omnigraph.errors import BadRequestError, ConflictError
+from omnigraph.storage.commit.session import (
+    Committed,
+    CommitWindow,
+    ExpectedVersionMismatch,
+    SchemaChangedError,
+    WriteSession,
+)
+from omnigraph.storage.delta.table import table_delta
+from omnigraph.storage.files import layout
+from omnigraph.storage.files.records import Commit, TableVersion
+from omnigraph.storage.manifest.ancestry import Parents, ancestors
+from omnigraph.storage.manifest.merging import MergeSides, bases_moved
+from omnigraph.storage.manifest.snapshot import Snapshot
+from omnigraph.storage.store import GraphStore
+from omnigraph.storage.tables.foreign import same_columns
+
+_ATTEMPTS = 6
+_PINNED_FROM = 50_000
+"""Rows from which on a merge may outlast the time that cleanup leaves everything alone."""
+
+CatalogAt = Callable[[Snapshot], Catalog]
+T = TypeVar("T")
+
+
+class SchemasDifferError(ConflictError):
+    """Both branches have a schema of their own."""
+
+
+class MergeOvertakenError(ConflictError):
+    """The target changed what a merge does, faster than it could be computed again."""
+
+
+class _TargetMovedError(Exception):
+    """What the target did meanwhile does not go together with what was computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """What one state's changes since a base do to another state."""
+
+    tables: Mapping[TableKey, TableMerge]
+    conflicts: Conflicts
+
+    @property
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Return how many rows come, change and go, by table."""
+        counted = {key: table.counts for key, table in self.tables.items()}
+        return {key: counts for key, counts in counted.items() if any(counts.values())}
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """What became of a merge."""
+
+    outcome: Outcome
+    source: str
+    target: str
+    bases: tuple[CommitId, ...] = ()
+    commit: Commit | None = None
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    conflicts: Conflicts | None = None
+    """What a preview found; without one they are raised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of a merge."""
+
+    source: str
+    target: str
+    said: Resolutions = field(default_factory=Resolutions)
+    base: str | None = None
+    actor: str | None = None
+    message: str | None = None
+    preview: bool = False
+
+
+def merge(store: GraphStore, catalog_at: CatalogAt, request: Request) -> Merge:
+    """Merge one branch, as it is now, into another.
+
+    Raises:
+        MergeConflictError: both sides changed what does not go together; nothing was written.
+        MergeBaseExpiredError: the rows both began from are gone.
+        SchemasDifferError: the branches have different schemas.
+        MergeOvertakenError: others wrote the same rows again and again meanwhile.
+    """
+    source = layout.parse_branch(request.source, operation="merge")
+    if source == layout.parse_branch(request.target, operation="merge"):
+        raise BadRequestError(
+            f"branch_merge requires distinct source and target branches, not '{source}' twice",
+            hint="say into which other branch",
+        )
+    return again_if_moved(partial(_merge_once, store, catalog_at, request))
+
+
+def again_if_moved(attempt: Callable[[], T]) -> T:
+    """Compute something again when its target moved in a way that matters, a few times."""
+    for _ in range(_ATTEMPTS):
+        try:
+            return attempt()
+        except (_TargetMovedError, ExpectedVersionMismatch, SchemaChangedError) as error:
+            last = error
+    raise MergeOvertakenError(
+        f"the target was changed {_ATTEMPTS} times while this was computed: {last}",
+        hint="try again when others write less",
+    )
+
+
+def _merge_once(store: GraphStore, catalog_at: CatalogAt, request: Request) -> Merge:
+    session = None
+    if not request.preview:
+        begin = partial(store.begin, writer_kind="BranchMerge", message=request.message)
+        session = begin(request.target, request.actor)
+    ours = store.snapshot(request.target) if session is None else session.base
+    sides = store.merge_sides(request.source, ours)
+    theirs = sides.theirs
+    names = (str(theirs.branch), str(ours.branch))
+    known = ancestors(sides.parents, ours.commit_id)
+    if theirs.logical_commit_id in known:
+        return Merge("already_up_to_date", *names, sides.bases)
+    bases = _bases(store, request.base, sides.bases, sides.parents, names)
+    is_behind = ours.logical_commit_id in ancestors(sides.parents, theirs.commit_id)
+    outcome: Outcome = "fast_forward" if is_behind and request.base is None else "merged"
+    with ExitStack() as pins:
+        if session is not None:
+            _pin(pins, bases, theirs, ours)
+        found = combine(bases, theirs, ours, catalog_at(ours), request.said)
+        if session is None:
+            return Merge(outcome, *names, bases.commits, None, found.counts, found.conflicts)
+        if found.conflicts.total:
+            raise found.conflicts.error()
+        told = {"merge": outcome, "source": names[0], "resolved": request.said.as_json()}
+        made = commit_combined(session, found, bases, theirs, catalog_at(ours), told, merged=sides)
+    return Merge(outcome, *names, bases.commits, made.commit, found.counts)
+
+
+def _bases(
+    store: GraphStore,
+    wanted: str | None,
+    found: tuple[CommitId, ...],
+    parents: Parents,
+    names: tuple[str, str],
+) -> Bases:
+    """Return what both sides began from, or what an operator says they did."""
+    if wanted is not None:
+        found = (store.snapshot_at(commit_id=wanted).commit_id,)
+    if not found:
+        raise ConflictError(
+            f"branches '{names[0]}' and '{names[1]}' have no common ancestor",
+            hint="name the commit both began from",
+        )
+    return Bases(found, parents, lambda commit: store.snapshot_at(commit_id=commit))
+
+
+def _pin(pins: ExitStack, bases: Bases, *states: Snapshot) -> None:
+    """Keep what a long computation reads; cleanup leaves a short one alone anyway."""
+    if sum(table.row_count for table in states[0].tables.values()) < _PINNED_FROM:
+        return
+    for state in (*states, *(bases.snapshot(commit) for commit in bases.commits)):
+        pins.enter_context(state.pin())
+
+
+def require_one_schema(*states: Snapshot) -> None:
+    """Refuse to put rows of one schema beside rows of another.
+
+    Raises:
+        SchemasDifferError: two of the states have different ones.
+    """
+    first = states[0]
+    for other in states[1:]:
+        if first.files.get(layout.MEANING) != other.files.get(layout.MEANING):
+            raise SchemasDifferError(
+                f"'{first.branch}' at commit {first.commit_id} and '{other.branch}' at commit "
+                f"{other.commit_id} have different schemas",
+                hint="bring both to one schema first",
+            )
+
+
+def combine(
+    bases: Bases, theirs: Snapshot, ours: Snapshot, catalog: Catalog, said: Resolutions
+) -> Combined:
+    """Return what the changes of `theirs` since the bases do to `ours`, and what conflicts."""
+    require_one_schema(ours, theirs, *(bases.snapshot(commit) for commit in bases.commits))
+    tables: dict[TableKey, TableMerge] = {}
+    for key in sorted({*theirs.tables, *ours.tables}):
+        checkpoint("merging")
+        found = _table(key, bases, theirs, ours, catalog)
+        if found is not None:
+            settle(found, said, catalog)
+            if found.conflicts is not None or not found.is_empty:
+                tables[key] = found
+    _refuse_unknown(said, {*theirs.tables, *ours.tables})
+    rows = {key: one.conflicts for key, one in tables.items() if one.conflicts is not None}
+    rules = []
+    if not rows:
+        other = partial(_since_base, bases, ours, catalog)
+        rules = list(broken_together(tables, other, ours, catalog))
+    return Combined(tables, Conflicts(rows, rules))
+
+
+def _refuse_unknown(said: Resolutions, known: set[TableKey]) -> None:
+    for key in (*said.tables, *(key for key, _ in said.rows)):
+        if key not in known:
+            raise BadRequestError(
+                f"a resolution is for '{key}', which is no table", hint="as in 'node:Person'"
+            )
+
+
+def _table(
+    key: TableKey, bases: Bases, theirs: Snapshot, ours: Snapshot, catalog: Catalog
+) -> TableMerge | None:
+    """Return what happens to one table; None if nothing can."""
+    mine, here = theirs.tables.get(key), ours.tables.get(key)
+    began = [bases.snapshot(commit).tables.get(key) for commit in bases.commits]
+    if _place(mine) == _place(here):
+        return None
+    if len(began) == 1 and _place(mine) == _place(began[0]):
+        return None
+    if mine is None or here is None:
+        raise ConflictError(
+            f"{key} is on one of the branches alone",
+            hint="bring both to one schema first",
+        )
+    untouched = len(began) == 1 and _place(here) == _place(began[0])
+    is_shared = layout.fork_owner(here.branch) != ours.branch
+    if untouched and mine.branch is None and is_shared and mine.version > here.version:
+        names = _key_columns(catalog, key)
+        pieces = (columns_of(piece, names) for piece in bases.delta(key, mine).batches())
+        changed = joined(pieces)
+        if changed is None:
+            return None  # rewritten, not changed
+        return TableMerge(key, pointer=mine, elsewhere=changed)
+    may_link = same_columns(theirs.handle(key), ours.handle(key))
+    by_link = _key_columns(catalog, key) if may_link else None
+    return merge_rows(key, bases, mine, here, by_link=by_link)
+
+
+def _place(table: TableVersion | None) -> tuple[str, str | None, int] | None:
+    return None if table is None else table.place
+
+
+def _key_columns(catalog: Catalog, key: str) -> list[str]:
+    kinds: list[NodeType | EdgeType] = [*catalog.nodes.values(), *catalog.edges.values()]
+    return key_columns(next(kind for kind in kinds if kind.table_key == key))
+
+
+def _since_base(bases: Bases, ours: Snapshot, catalog: Catalog, key: str) -> Other:
+    """Return what the target did to a table since the base."""
+    table, columns = TableKey(key), _key_columns(catalog, key)
+    delta = bases.delta(table, ours.tables.get(table))
+    found = Other.of(joined(delta.batches(columns=columns)), columns)
+    disputed = bases.disputed(table)
+    if not len(disputed):
+        return found
+    # Where the bases differ, what the first of them says is not what the target began from.
+    now = ours.open(key).by_ids(disputed, columns)
+    images = [columns_of(one, columns) for one in bases.changes_between(table, disputed)]
+    return found.with_rows(now, disputed, images)
+
+
+def commit_combined(
+    session: WriteSession,
+    found: Combined,
+    bases: Bases,
+    theirs: Snapshot,
+    catalog: Catalog,
+    told: Mapping[str, Any],
+    *,
+    merged: MergeSides | None = None,
+    alone: bool = False,
+) -> Committed:
+    """Write what was combined as one commit; `alone`: only on the very state it was made for.
+
+    Raises:
+        _TargetMovedError: what others wrote meanwhile does not go together with it.
+    """
+    linked = [key for key, table in found.tables.items() if table.linked]
+    with session.load(linked) if linked else nullcontext() as load:
+        for key in linked:
+            assert load is not None
+            parts = (load.take_over(key, part) for part in found.tables[key].linked)
+            session.append_fragments(key, parts)
+        return _commit_rows(session, found, bases, theirs, catalog, told, merged, alone=alone)
+
+
+def _commit_rows(
+    session: WriteSession,
+    found: Combined,
+    bases: Bases,
+    theirs: Snapshot,
+    catalog: Catalog,
+    told: Mapping[str, Any],
+    merged: MergeSides | None,
+    *,
+    alone: bool,
+) -> Committed:
+    for key, table in found.tables.items():
+        if table.pointer is not None:
+            session.point(key, table.pointer)
+            continue
+        rows, gone = table.upserts, table.own_deletes
+        if rows is not None and table.only_inserts:
+            session.append(key, rows)
+        elif rows is not None:
+            session.upsert(key, rows)
+        if len(gone):
+            session.delete(key, gone, strict=False)
+    for name, content in merged_records(bases.first, theirs, session.base, catalog):
+        session.replace_file(name, content)
+    check = partial(_still_fits, found, catalog, merged, alone=alone)
+    with unstoppable():
+        stated = {**told, "rows": found.counts}
+        source = None if merged is None else merged.source
+        return session.commit(check, result=stated, merged=source)
+
+
+def _still_fits(
+    found: Combined,
+    catalog: Catalog,
+    merged: MergeSides | None,
+    window: CommitWindow,
+    *,
+    alone: bool,
+) -> None:
+    """Compare what the target did since it was read with what the merge does; we hold its lock."""
+    if alone and window.moved:
+        raise _TargetMovedError("others wrote to it")
+    if merged is not None and bases_moved(merged, window.base, window.head):
+        raise _TargetMovedError("both sides have more in common now")
+
+    def since(key: str) -> Other:
+        at, columns = TableKey(key), _key_columns(catalog, key)
+        planned, now = window.base.tables.get(at), window.head.tables.get(at)
+        delta = table_delta(window.head.kernel, planned, now)
+        return Other.of(joined(delta.batches(columns=columns)), columns)
+
+    for key in window.moved:
+        table = found.tables.get(key)
+        if table is None:
+            continue
+        planned, now = window.base.tables.get(key), window.head.tables.get(key)
+        moved = set(table_delta(window.head.kernel, planned, now).touched().ids.to_pylist())
+        if not moved.isdisjoint(table.ids.to_pylist()):
+            raise _TargetMovedError(f"{key} was changed in the same rows")
+    for conflict in broken_together(found.tables, since, window.head, catalog):
+        raise _TargetMovedError(conflict.message)

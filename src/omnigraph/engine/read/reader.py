@@ -1,0 +1,316 @@
+"""Running reads: from a query text and a snapshot to rows.
+
+Keeps plans and images of one open graph between queries. Knows no branches: which snapshot is read
+is settled by the caller.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from omnigraph.api.query import Profile, ProfileStep, QueryResult
+from omnigraph.base.budget import Budget, checkpoint
+from omnigraph.base.calls import Watch
+from omnigraph.base.metrics import METRICS
+from omnigraph.base.recent import Recent
+from omnigraph.compiler.catalog.model import Catalog
+from omnigraph.compiler.compile import BoundQuery, CompiledQuery, compile_query
+from omnigraph.compiler.ir.explain import explain_query
+from omnigraph.compiler.ir.ops import ReadIr, iter_ops
+from omnigraph.compiler.source import Source
+from omnigraph.engine.contract import Catalogs
+from omnigraph.engine.image.cache import ImageCache
+from omnigraph.engine.read.access import expectations
+from omnigraph.engine.read.answer import Answer
+from omnigraph.engine.read.context import Images
+from omnigraph.engine.read.images import SnapshotImages
+from omnigraph.engine.read.plan import Planned, Plans
+from omnigraph.engine.read.run import run_read, stream_read
+from omnigraph.engine.read.selective import selective_images
+from omnigraph.engine.read.trace import Trace
+from omnigraph.engine.search.embedder import Embedder
+from omnigraph.engine.search.queries import with_vectors
+from omnigraph.errors import BadRequestError
+from omnigraph.storage.files.records import TableVersion
+from omnigraph.storage.manifest.snapshot import Snapshot
+from omnigraph.storage.tables.failures import SnapshotExpiredError, UnreadableTextError
+
+T = TypeVar("T")
+
+
+_READY = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A compiled query with its plan and images at one commit."""
+
+    commit: str
+    plan: Planned
+    images: Images
+
+
+class GraphReader:
+    """Runs compiled reads on snapshots; keeps plans and images between them. Thread-safe."""
+
+    def __init__(
+        self, catalogs: Catalogs, image_bytes: int, embedder: Embedder | None, watch: Watch
+    ) -> None:
+        self._catalogs = catalogs
+        self._embedder = embedder
+        self._watch, self._clock = watch, watch.clock
+        self.cache = ImageCache(image_bytes)
+        self.plans = Plans()
+        self._images: tuple[str, SnapshotImages] | None = None
+        self._ready: Recent[CompiledQuery, _Ready] = Recent(_READY)
+        self._lock = threading.Lock()
+
+    def query(
+        self,
+        snapshot: Snapshot,
+        source: Source,
+        name: str | None,
+        params: Mapping[str, Any] | None,
+        budget: Budget,
+    ) -> QueryResult:
+        """Return the rows of a read query on a snapshot; `budget` is the current one.
+
+        Raises:
+            CompileError: the text is wrong.
+            BadRequestError: a parameter is wrong, or the query is a mutation.
+            BudgetExceededError: a limit was reached.
+        """
+        if self._watch.slow_ms is None and not METRICS.active:  # nobody wants to know
+            return self._query(snapshot, source, name, params, budget)
+        with self._watch.call("query", name, snapshot.branch) as seen:
+            found = self._query(snapshot, source, name, params, budget)
+            seen.name, seen.rows = found.query_name, len(found)
+        return found
+
+    def _query(
+        self,
+        snapshot: Snapshot,
+        source: Source,
+        name: str | None,
+        params: Mapping[str, Any] | None,
+        budget: Budget,
+    ) -> QueryResult:
+        catalog = self._catalogs.of(snapshot)
+        return self._run(snapshot, catalog, compile_query(catalog, source, name), params, budget)
+
+    def profile(
+        self,
+        snapshot: Snapshot,
+        source: Source,
+        name: str | None,
+        params: Mapping[str, Any] | None,
+        budget: Budget,
+    ) -> Profile:
+        """Run a query like `query` and return what every operator did beside its rows."""
+        trace, started = Trace(self._clock), self._clock.monotonic()
+        catalog = self._catalogs.of(snapshot)
+        compiled = compile_query(catalog, source, name)
+        compiled_at = self._clock.monotonic()
+        result = self._run(snapshot, catalog, compiled, params, budget, trace)
+        compile_s, total_s = compiled_at - started, self._clock.monotonic() - started
+        steps = tuple(
+            ProfileStep(one.operator, one.depth, one.rows, one.expected, one.access, one.ms)
+            for one in trace.steps
+        )
+        took = (compile_s * 1_000, total_s * 1_000)
+        return Profile(result.query_name, len(result), *took, steps, result)
+
+    def _run(
+        self,
+        snapshot: Snapshot,
+        catalog: Catalog,
+        compiled: CompiledQuery,
+        params: Mapping[str, Any] | None,
+        budget: Budget,
+        trace: Trace | None = None,
+    ) -> QueryResult:
+        given = (snapshot, catalog, compiled, params, budget, trace)
+        try:
+            found = self._answer(*given)
+        except (SnapshotExpiredError, UnreadableTextError):
+            self._begin_anew(snapshot)
+            found = self._answer(*given)
+        budget.check("return")  # an answer that comes too late is none
+        if self.cache.shrink():
+            self.forget()  # it would keep alive what was just forgotten
+        return QueryResult.of_columns(
+            found.names, found.arrays, compiled.name, snapshot.branch, snapshot.commit_id
+        )
+
+    def _answer(
+        self,
+        snapshot: Snapshot,
+        catalog: Catalog,
+        compiled: CompiledQuery,
+        params: Mapping[str, Any] | None,
+        budget: Budget,
+        trace: Trace | None,
+    ) -> Answer:
+        ready, bound = self._start(snapshot, catalog, compiled, params)
+        if trace is not None:
+            trace.expected = _expected(snapshot, ready)
+        return run_read(ready.plan.prepared, ready.images, bound, budget, trace)
+
+    def _even_after_cleanup(self, snapshot: Snapshot, read: Callable[[], T]) -> T:
+        """Read; if older versions, which images began as, cannot be read, begin images anew.
+
+        Their files may be gone, or they have rows with bad text that were deleted since.
+
+        Raises:
+            SnapshotExpiredError: files of the snapshot itself are gone.
+            UnreadableTextError: the snapshot itself has such rows.
+        """
+        try:
+            return read()
+        except (SnapshotExpiredError, UnreadableTextError):
+            self._begin_anew(snapshot)
+        return read()
+
+    def _begin_anew(self, snapshot: Snapshot) -> None:
+        """Let go of images that began as versions whose files are gone."""
+        self.cache.forget(snapshot.tables.values())
+        self.forget()
+
+    def stream(
+        self,
+        snapshot: Snapshot,
+        source: Source,
+        name: str | None,
+        params: Mapping[str, Any] | None,
+        budget: Budget,
+        batch_rows: object,
+    ) -> Iterator[pa.RecordBatch]:
+        """Return the rows of a read query in batches; see `query`.
+
+        The budget is closed with the last batch, or when nobody wants another one.
+        """
+        if not isinstance(batch_rows, int) or batch_rows < 1:
+            raise BadRequestError(
+                f"a batch cannot have {batch_rows!r} rows", hint="65536 is the usual number"
+            )
+        catalog = self._catalogs.of(snapshot)
+        compiled = compile_query(catalog, source, name)
+
+        def attempt() -> tuple[Answer, Iterator[Answer]]:
+            ready, bound = self._start(snapshot, catalog, compiled, params)
+            pieces = stream_read(ready.plan.prepared, ready.images, bound, budget, batch_rows)
+            return next(pieces), pieces
+
+        with self._watch.call("stream", compiled.name, snapshot.branch):  # until its first rows
+            first, others = self._even_after_cleanup(snapshot, attempt)
+        pieces = budget.over(itertools.chain((first,), others))
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            try:
+                for piece in pieces:
+                    budget.check("return", piece.rows)
+                    yield pa.RecordBatch.from_arrays(list(piece.arrays), names=list(piece.names))
+            finally:
+                budget.close()
+                if self.cache.shrink():
+                    self.forget()
+
+        found = batches()
+        weakref.finalize(found, budget.close)  # one that is never begun has no end either
+        return found
+
+    def _start(
+        self,
+        snapshot: Snapshot,
+        catalog: Catalog,
+        compiled: CompiledQuery,
+        params: Mapping[str, Any] | None,
+    ) -> tuple[_Ready, BoundQuery]:
+        """Bind and plan a query, and find what it runs on."""
+        bound = compiled.bind(params, now_ms=self._clock.now_us() // 1_000)
+        ready = self._ready.find(compiled)
+        if ready is None or ready.commit != snapshot.commit_id:
+            ready = self._make_ready(snapshot, catalog, compiled, bound)
+        if compiled.reads.texts:
+            bound = with_vectors(compiled.reads, bound, self._embedder, catalog, snapshot)
+        return ready, bound
+
+    def explain(self, snapshot: Snapshot, source: Source, name: str | None) -> str:
+        """Return the operators a query would run as now, how they get at rows and how many."""
+        catalog = self._catalogs.of(snapshot)
+        compiled = compile_query(catalog, source, name)
+        if not isinstance(compiled.ir, ReadIr):
+            return explain_query(compiled.ir)
+        return self._even_after_cleanup(
+            snapshot, lambda: self._explain(snapshot, catalog, compiled)
+        )
+
+    def _explain(self, snapshot: Snapshot, catalog: Catalog, compiled: CompiledQuery) -> str:
+        resident = None
+        if self.cache.would_reside(_tables(snapshot, compiled)):
+            resident = SnapshotImages(snapshot, catalog, self.cache)
+        plan, statistics = self.plans.plan(compiled, snapshot, catalog, resident)
+        expected = expectations(plan, snapshot, statistics, resident=resident is not None)
+        return explain_query(plan.shown, [str(one) for one in expected])
+
+    def forget(self) -> None:
+        """Let go of what was kept."""
+        self._images = None
+        self._ready.clear()
+
+    def _make_ready(
+        self, snapshot: Snapshot, catalog: Catalog, compiled: CompiledQuery, bound: BoundQuery
+    ) -> _Ready:
+        """Plan a query for a snapshot; kept for its next run while its tables are resident."""
+        checkpoint("planning")
+        _require_read(compiled)
+        if not self.cache.wants_residence(_tables(snapshot, compiled)):
+            plan = self.plans.plan(compiled, snapshot, catalog)
+            ir, reads = plan.prepared.ir, compiled.reads
+            few = selective_images(ir, reads, snapshot, catalog, bound.params)
+            if few is not None:
+                return _Ready(snapshot.commit_id, plan, few)
+        images = self._images_of(snapshot, catalog)
+        plan = self.plans.plan(compiled, snapshot, catalog, images)
+        ready = _Ready(snapshot.commit_id, plan, images)
+        self._ready.put(compiled, ready)
+        return ready
+
+    def _images_of(self, snapshot: Snapshot, catalog: Catalog) -> SnapshotImages:
+        """Return the images of a snapshot; those of the last one are kept at hand."""
+        with self._lock:
+            kept = self._images
+            if kept is not None and kept[0] == snapshot.commit_id:
+                return kept[1]
+        fresh = SnapshotImages(snapshot, catalog, self.cache)
+        with self._lock:
+            self._images = (snapshot.commit_id, fresh)
+        self._ready.clear()  # what is of an older commit would keep its images alive
+        return fresh
+
+
+def _require_read(compiled: CompiledQuery) -> None:
+    if not isinstance(compiled.ir, ReadIr):
+        raise BadRequestError(
+            f"query '{compiled.name}' is a mutation", hint="run it as a mutation, not as a read"
+        )
+
+
+def _tables(snapshot: Snapshot, compiled: CompiledQuery) -> list[TableVersion]:
+    return [snapshot.table(key) for key in compiled.reads.tables]
+
+
+def _expected(snapshot: Snapshot, ready: _Ready) -> dict[int, tuple[str, float]]:
+    """Return access path and expected rows of every operator, by its identity."""
+    plan, statistics = ready.plan
+    resident = isinstance(ready.images, SnapshotImages)
+    found = expectations(plan, snapshot, statistics, resident=resident)
+    pairs = zip(iter_ops(plan.ir.ops), found, strict=True)
+    return {id(op): (one.access, one.rows) for op, one in pairs}

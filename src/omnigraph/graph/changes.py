@@ -1,0 +1,318 @@
+"""What changed: between two states, commit by commit, and for one node or edge."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TypeVar, cast
+
+from omnigraph.api.changes import (
+    ChangeGroup,
+    Diff,
+    EntityBlame,
+    EntityHistory,
+    EntityVersion,
+    PropertyBlame,
+)
+from omnigraph.api.query import QueryResult
+from omnigraph.api.words import (
+    CHANGE_OPS,
+    ENTITY_KINDS,
+    IMAGES,
+    ChangeOp,
+    EntityKind,
+    Images,
+    Moment,
+)
+from omnigraph.base.arguments import text_argument
+from omnigraph.base.budget import Limits
+from omnigraph.compiler.catalog.model import Catalog
+from omnigraph.engine.changes.diff import Wanted, diff
+from omnigraph.engine.changes.entity import Past, Step, blame
+from omnigraph.engine.changes.feed import Bounds, Feed, parse_cursor
+from omnigraph.engine.changes.pairs import State
+from omnigraph.engine.contract import steps_between
+from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.graph.history import graph_commit
+from omnigraph.graph.requests import check_limit
+from omnigraph.graph.state import GraphState
+from omnigraph.storage.files.layout import MAIN
+from omnigraph.storage.manifest.line import Line
+from omnigraph.storage.manifest.snapshot import BranchNotFoundError, Snapshot
+from omnigraph.storage.store import GraphStore
+
+_POLL_S = 0.25
+_SINCE_BASE = "..."
+Word = TypeVar("Word", bound=str)
+
+
+def resolve_state(store: GraphStore, place: Moment) -> Snapshot:
+    """Return the state that is meant by a branch, a commit id, or a version.
+
+    A branch counts before a commit. A number is a version of main; `name@12` one of a branch.
+
+    Raises:
+        NotFoundError: there is no such branch, commit or version.
+    """
+    if isinstance(place, int) and not isinstance(place, bool):
+        return store.snapshot_at(version=place)
+    text = text_argument(place, "a state of the graph")
+    branch, at, version = text.partition("@")
+    if at and version.isdecimal():
+        return store.snapshot_at(version=int(version), branch=branch)
+    try:
+        return store.snapshot(text)
+    except BranchNotFoundError:
+        if text.isdecimal():
+            return store.snapshot_at(version=int(text))
+    try:
+        return store.snapshot_at(commit_id=text)
+    except NotFoundError:
+        raise NotFoundError(
+            f"there is no branch or commit '{text}'", hint="list the branches, or their commits"
+        ) from None
+
+
+def resolve_states(store: GraphStore, a: Moment, b: Moment | None) -> tuple[Snapshot, Snapshot]:
+    """Return both states of a diff; `main...review` is from where both began to `review`."""
+    if b is not None:
+        return resolve_state(store, a), resolve_state(store, b)
+    if not isinstance(a, str) or _SINCE_BASE not in a:
+        raise BadRequestError(
+            "a diff is of two states", hint="name two, or 'main...review' from their merge base"
+        )
+    ours, theirs = (resolve_state(store, one) for one in a.split(_SINCE_BASE, 1))
+    bases = store.merge_bases(ours, theirs)
+    if not bases:
+        raise NotFoundError(f"the states of '{a}' have nothing in common", hint="name two states")
+    return store.snapshot_at(commit_id=bases[0]), theirs
+
+
+class GraphChanges:
+    """Diffs, the change feed, and the history of single nodes and edges."""
+
+    def __init__(self, state: GraphState) -> None:
+        self._state = state
+
+    def diff(
+        self,
+        a: Moment,
+        b: Moment | None = None,
+        *,
+        types: Sequence[str] | None = None,
+        kinds: Sequence[EntityKind] | None = None,
+        ops: Sequence[ChangeOp] | None = None,
+        images: Images = "none",
+        columns: Sequence[str] | None = None,
+        limits: Limits | None = None,
+    ) -> Diff:
+        """Return what must change in state `a` to make it state `b`.
+
+        Types and properties are matched by their ids, so that a rename changes nothing; rows are
+        compared by content, so that compaction and writing the same again change nothing.
+
+        Args:
+            a: a branch, a commit id, a version of main, `branch@version`; or alone
+                `main...review`: from the merge base of both to `review`.
+            b: the other state.
+            types: only these types: a name, or `node:` or `edge:` and a name.
+            kinds: only `node`, or only `edge`.
+            ops: only some of `insert`, `update`, `delete`.
+            images: whether changes come with their values `after`, `both` before and after, or not.
+            columns: properties to compare and show; what differs in none of them is left out.
+            limits: time, row and memory limits of each time the diff is gone through.
+
+        Raises:
+            NotFoundError: a state, type or property does not exist.
+        """
+        before, after = (
+            State(one, self._state.catalog(one)) for one in resolve_states(self._state.store, a, b)
+        )
+        wanted = _wanted(types, kinds, ops, images, columns)
+        first, last = before.snapshot, after.snapshot
+        branch = last.branch if last.branch == first.branch or last.branch != MAIN else first.branch
+        diff(before, after, wanted)  # what is wrong with a request is told at once
+        return Diff(
+            (first.manifest_version, last.manifest_version, branch),
+            lambda: self._state.job_budget(limits).over(diff(before, after, wanted)),
+        )
+
+    def changes(
+        self,
+        branch: str = "main",
+        *,
+        since: str | None = None,
+        types: Sequence[str] | None = None,
+        kinds: Sequence[EntityKind] | None = None,
+        ops: Sequence[ChangeOp] | None = None,
+        images: Images = "after",
+        columns: Sequence[str] | None = None,
+        max_rows: int | None = None,
+        max_bytes: int | None = None,
+        follow: bool = False,
+        cancel: threading.Event | None = None,
+    ) -> Iterator[ChangeGroup]:
+        """Yield what every commit did to a branch, oldest first, each in one group or several.
+
+        A merge shows what it did to this branch; maintenance shows nothing. Store what a group says
+        together with its cursor, in one transaction: then nothing counts twice or is lost, whenever
+        the consumer dies.
+
+        Args:
+            branch: the branch to follow.
+            since: the cursor of the last group that was dealt with; from the first commit on if
+                None.
+            types: see `diff`.
+            kinds: see `diff`.
+            ops: see `diff`.
+            images: see `diff`.
+            columns: see `diff`.
+            max_rows: changes that one group holds at most; a larger commit comes in parts.
+            max_bytes: about the bytes of JSON that the changes of one group make at most.
+            follow: wait for further commits instead of ending.
+            cancel: when another thread sets it, waiting ends.
+
+        Raises:
+            FeedResetError: it cannot go on from the cursor; it says from where it can.
+            BadRequestError: the cursor is not one of this feed.
+        """
+        wanted = _wanted(types, kinds, ops, images, columns)
+        bounds = Bounds(max_rows, max_bytes)
+        start = None if since is None else parse_cursor(since)
+        feed = self._feed(self._state.store.line(branch), wanted, bounds)
+        feed.check(start)
+        return self._follow(branch, feed, since, cancel or threading.Event(), follow=follow)
+
+    def cursor(self, branch: str = "main", *, at: str | None = None) -> str:
+        """Return where the feed of a branch goes on after what it is now, or was at a commit.
+
+        Raises:
+            NotFoundError: the commit is not on the line of the branch.
+        """
+        feed = self._feed(self._state.store.line(branch), Wanted(), Bounds())
+        return feed.after(at).text()
+
+    def entity_history(
+        self, table_key: str, entity_id: str, *, branch: str = "main", limit: int | None = None
+    ) -> EntityHistory:
+        """Return the commits of a branch that changed one node or edge, newest first.
+
+        The cost is that of its changes, not of the length of the history.
+
+        Args:
+            table_key: `node:<Type>` or `edge:<Type>`, as the type is called now.
+            entity_id: the id of the node or edge.
+            branch: the branch to look back from.
+            limit: how many at most.
+
+        Raises:
+            SnapshotExpiredError: states to look at were cleaned up.
+        """
+        check_limit(limit)
+        steps = itertools.islice(self._past(table_key, entity_id, branch).steps(), limit)
+        return EntityHistory(table_key, entity_id, tuple(map(_version, steps)))
+
+    def blame(self, table_key: str, entity_id: str, *, branch: str = "main") -> EntityBlame:
+        """Return, for every property of a node or edge, which commit gave it its value.
+
+        Raises:
+            NotFoundError: it is not there now.
+        """
+        row, found = blame(self._past(table_key, entity_id, branch))
+        (values,) = QueryResult(row).to_json_rows()
+        told = (
+            PropertyBlame(one.name, values[one.name], graph_commit(one.commit)) for one in found
+        )
+        return EntityBlame(table_key, entity_id, tuple(told))
+
+    def _past(self, table_key: str, entity_id: str, branch: str) -> Past:
+        text_argument(entity_id, "an id")
+        text_argument(table_key, "the key of a table")
+        line = self._state.store.line(branch)
+
+        def catalog_at(sequence: int) -> Catalog:
+            return self._state.catalogs.stated(self._state.store.kernel, line.files_after(sequence))
+
+        return Past(line, catalog_at, table_key, entity_id)
+
+    def _feed(self, line: Line, wanted: Wanted, bounds: Bounds) -> Feed:
+        store = self._state.store
+        return Feed(
+            line,
+            self._state.catalog,
+            lambda before, after: steps_between(store, before, after),
+            graph_commit,
+            wanted,
+            bounds,
+        )
+
+    def _follow(
+        self,
+        branch: str,
+        feed: Feed,
+        since: str | None,
+        cancel: threading.Event,
+        *,
+        follow: bool,
+    ) -> Iterator[ChangeGroup]:
+        while True:
+            for group in feed.groups(None if since is None else parse_cursor(since)):
+                yield group
+                since = group.cursor
+            if not follow or not self._moves_on(branch, feed.line, cancel):
+                return
+            feed = self._feed(self._state.store.line(branch), feed.wanted, feed.bounds)
+
+    def _moves_on(self, branch: str, line: Line, cancel: threading.Event) -> bool:
+        """Wait until a branch is somewhere else; return False if nobody wants to wait on."""
+        while not cancel.is_set():
+            if self._state.store.snapshot(branch).commit_id != line.head.commit_id:
+                return True
+            cancel.wait(_POLL_S)
+        return False
+
+
+def _version(step: Step) -> EntityVersion:
+    before, after = (
+        None if one is None else QueryResult(one).to_json_rows()[0]
+        for one in (step.before, step.after)
+    )
+    return EntityVersion(graph_commit(step.commit), step.op, step.changed, before, after)
+
+
+def _wanted(
+    types: Sequence[str] | None,
+    kinds: Sequence[EntityKind] | None,
+    ops: Sequence[ChangeOp] | None,
+    images: Images,
+    columns: Sequence[str] | None,
+) -> Wanted:
+    _words([images], IMAGES, "images")
+    return Wanted(
+        _texts(types, "types"),
+        _words(kinds, ENTITY_KINDS, "kinds"),
+        _words(ops, CHANGE_OPS, "ops"),
+        images,
+        _texts(columns, "columns"),
+    )
+
+
+def _texts(given: Sequence[str] | None, what: str) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    if isinstance(given, str):
+        raise BadRequestError(f"{what} is a list of names, not one text", hint=f"['{given}']")
+    return tuple(text_argument(one, f"one of {what}") for one in given)
+
+
+def _words(
+    given: Sequence[Word] | None, known: tuple[Word, ...], what: str
+) -> tuple[Word, ...] | None:
+    texts = _texts(given, what)
+    for one in texts or ():
+        if one not in known:
+            raise BadRequestError(
+                f"{what} cannot be '{one}'", hint=f"choose from {', '.join(known)}"
+            )
+    return cast("tuple[Word, ...] | None", texts)

@@ -1,0 +1,77 @@
+"""The one way from settings to an open graph, for every surface and tool.
+
+What a settings file does not say is by the environment, and otherwise by the machine. A program
+that opens a graph with options of its own goes through the second half alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from omnigraph.base.budget import limit_process_memory
+from omnigraph.config.embedding import embedder_options
+from omnigraph.config.environment import Environment, s3_options, spark_master
+from omnigraph.config.limits import LimitsInForce, limits_in_force
+from omnigraph.config.logs import slow_ms_in_force
+from omnigraph.config.settings import Settings
+from omnigraph.embedders.choose import embedder_of
+from omnigraph.graph.options import GraphOptions
+from omnigraph.pipeline.model import PipelineOptions, SparkSettings
+from omnigraph.storage.options import S3Options
+
+
+def graph_options(settings: Settings, uri: str) -> GraphOptions:
+    """Return how settings open the graph at `uri`; the limit of the process is set as they say."""
+    chosen = embedder_options(settings.embedding, settings.environment)
+    limits = limits_in_force(settings.environment, settings.limits)
+    limit_process_memory(limits.process_memory)
+    return GraphOptions(
+        storage=settings.storage_options(uri),
+        pipeline=pipeline_options(settings),
+        embedder=embedder_of(chosen),
+        limits=limits.query,
+        job_limits=limits.job,
+        slow_query_ms=settings.logging.slow_query_ms,
+    )
+
+
+def pipeline_options(settings: Settings) -> PipelineOptions:
+    """Return how settings run bulk jobs; where Spark is, the environment says before the file."""
+    found, spark = settings.pipeline, settings.pipeline.spark
+    master = spark_master(settings.environment) or spark.master
+    memory = spark.memory or SparkSettings().memory
+    options = PipelineOptions(
+        engine=found.engine,
+        spark_above_bytes=found.spark_above_mib << 20,
+        max_errors=found.max_errors,
+        staging=found.staging,
+        spark_memory=memory,
+        spark_conf=spark.conf,
+    )
+    return options if master is None else replace(options, spark=options.own_spark(master))
+
+
+def settled(
+    options: GraphOptions, environment: Environment, inherited: LimitsInForce
+) -> GraphOptions:
+    """Return options that leave nothing to the environment: limits, slow calls, where Spark is."""
+    pipeline, master = options.pipeline, spark_master(environment)
+    if pipeline.spark is None and master is not None:
+        pipeline = replace(pipeline, spark=pipeline.own_spark(master))
+    return replace(
+        options,
+        limits=options.limits.over(inherited.query),
+        job_limits=options.job_limits.over(inherited.job),
+        pipeline=pipeline,
+        slow_query_ms=slow_ms_in_force(options.slow_query_ms, environment),
+    )
+
+
+def input_options(options: GraphOptions, environment: Environment) -> S3Options:
+    """Return how to reach the object stores of inputs: like the graph's own, if it is in one.
+
+    Raises:
+        BadRequestError: what the environment says is refused.
+    """
+    own = options.storage.s3
+    return own if own != S3Options() else s3_options(environment)

@@ -1,0 +1,219 @@
+"""One state of a graph, for reading: a branch as it is whenever something is asked, or a commit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from omnigraph.api.history import GraphSnapshot
+from omnigraph.api.protocols import Text
+from omnigraph.api.query import Profile, QueryResult
+from omnigraph.api.words import EXPORT_FORMATS, ExportFormat
+from omnigraph.api.writes import ExportResult
+from omnigraph.base.arguments import text_argument
+from omnigraph.base.budget import Limits
+from omnigraph.compiler.catalog.model import Catalog
+from omnigraph.engine.read.blob_bytes import blob_bytes
+from omnigraph.errors import BadRequestError
+from omnigraph.graph.history import graph_snapshot
+from omnigraph.graph.state import GraphState
+from omnigraph.graph.texts import read_text
+from omnigraph.graph.turns import TURNS
+from omnigraph.storage.manifest.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from omnigraph.pipeline.export.write import Selection
+
+
+class GraphView:
+    """One state of a graph. Every call takes one snapshot and never looks at the head again."""
+
+    __slots__ = ("_state", "_take")
+
+    def __init__(self, state: GraphState, take: Callable[[], Snapshot]) -> None:
+        self._state = state
+        self._take = take
+
+    @property
+    def uri(self) -> str:
+        """Where the graph lives."""
+        return self._state.uri
+
+    @property
+    def catalog(self) -> Catalog:
+        """What the schema of this state means."""
+        return self._state.catalog(self._take())
+
+    def snapshot(self) -> GraphSnapshot:
+        """Return every table at its version."""
+        return graph_snapshot(self._take())
+
+    def query(
+        self,
+        source: Text,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        limits: Limits | None = None,
+        cancel: threading.Event | None = None,
+    ) -> QueryResult:
+        """Run a read query.
+
+        Args:
+            source: the query text, or the path of a `.gq` file.
+            name: which query of the text; needed when it has several.
+            params: parameter values by name, without `$`.
+            limits: time, row and memory limits of this run.
+            cancel: when another thread sets it, the query stops with QueryCancelledError.
+
+        Raises:
+            CompileError: the text is wrong.
+            BadRequestError: a parameter is wrong, or the query is a mutation.
+            NotFoundError: no such query, branch or commit.
+            BudgetExceededError: a limit was reached.
+        """
+        TURNS.give_way()
+        state = self._state
+        with state.query_budget(limits, cancel) as budget:
+            return state.reader.query(self._take(), read_text(source), name, params, budget)
+
+    def stream(
+        self,
+        source: Text,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        limits: Limits | None = None,
+        cancel: threading.Event | None = None,
+        batch_rows: int = 65_536,
+    ) -> Iterator[pa.RecordBatch]:
+        """Run a read query like `query` and return its rows in Arrow batches, in order.
+
+        Which rows there are, and their order, is settled before this returns; their values are
+        fetched batch by batch, so a large result never is in memory as a whole. There is at least
+        one batch: the schema is known even without rows.
+        """
+        TURNS.give_way()
+        budget = self._state.query_budget(limits, cancel)
+        try:
+            with budget.current():
+                given = (self._take(), read_text(source), name, params)
+                return self._state.reader.stream(*given, budget, batch_rows)
+        except BaseException:
+            budget.close()
+            raise
+
+    def profile(
+        self,
+        source: Text,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        limits: Limits | None = None,
+        cancel: threading.Event | None = None,
+    ) -> Profile:
+        """Run a read query like `query` and return what every operator did beside the result.
+
+        The first run of a process also pays for loading what it touches.
+        """
+        state = self._state
+        with state.query_budget(limits, cancel) as budget:
+            return state.reader.profile(self._take(), read_text(source), name, params, budget)
+
+    def explain(self, source: Text, name: str | None = None) -> str:
+        """Return the operators a query runs as on this state.
+
+        Behind each stands how it gets at its rows, and how many are expected.
+        """
+        return self._state.reader.explain(self._take(), read_text(source), name)
+
+    def read_blob(self, type_name: str, id: str, prop: str) -> bytes | None:
+        """Return the bytes of one Blob, of which queries only return a description.
+
+        Args:
+            type_name: a node or edge type.
+            id: the id of the node or edge.
+            prop: the Blob property.
+
+        Raises:
+            NotFoundError: no such type, property, node or edge.
+            BadRequestError: the property is not a Blob.
+        """
+        snapshot = self._take()
+        return blob_bytes(snapshot, self._state.catalog(snapshot), type_name, id, prop)
+
+    def entity(self, table_key: str, entity_id: str) -> dict[str, Any] | None:
+        """Return one node or edge, or None if it is not there.
+
+        Args:
+            table_key: `node:<Type>` or `edge:<Type>`.
+            entity_id: the id of the node or edge; a node with a `@key` has the key as its id.
+        """
+        text_argument(entity_id, "an id")
+        found = QueryResult(self._take().open(table_key).by_ids([entity_id])).to_dicts()
+        return found[0] if found else None
+
+    def export(
+        self,
+        target: str | Path | IO[bytes],
+        *,
+        format: ExportFormat = "jsonl",
+        types: Sequence[str] = (),
+        tables: Sequence[str] = (),
+        limits: Limits | None = None,
+    ) -> ExportResult:
+        """Write everything out: JSON lines that load back to an equal graph, or Parquet files.
+
+        Args:
+            target: a path (`.gz` and `.zst` are compressed), `-`, or an open file; for Parquet a
+                folder that gets one file per type.
+            format: `jsonl` or `parquet`.
+            types: only these node and edge types.
+            tables: only these tables, by key (`node:<Type>` or `edge:<Type>`).
+            limits: memory (and, if said, time) limits.
+
+        Raises:
+            BudgetExceededError: a limit was reached; no file is left.
+            NotFoundError: no such type, table, branch or commit.
+        """
+        from omnigraph.pipeline.export.write import export_to  # writing files needs more of Arrow
+
+        if format not in EXPORT_FORMATS:
+            raise BadRequestError(f"unknown format '{format}'", hint="use jsonl or parquet")
+        with self._state.job_budget(limits):
+            return export_to(self._selection(types, tables), target, format)
+
+    def iter_export(
+        self,
+        *,
+        types: Sequence[str] = (),
+        tables: Sequence[str] = (),
+        limits: Limits | None = None,
+    ) -> Iterator[bytes]:
+        """Yield what `export` writes as JSON lines, in pieces of many lines."""
+        from omnigraph.pipeline.export.write import export_lines  # writing needs more of Arrow
+
+        budget = self._state.job_budget(limits)
+        return budget.over(export_lines(self._selection(types, tables)))
+
+    def _selection(self, types: Sequence[str], tables: Sequence[str]) -> Selection:
+        from omnigraph.pipeline.export.write import select  # writing needs more of Arrow
+
+        snapshot = self._take()
+        return select(snapshot, self._state.catalog(snapshot), types, tables)
+
+    def spark(self, session: SparkSession) -> dict[str, DataFrame]:
+        """Return one Spark DataFrame per type, all at one snapshot.
+
+        Args:
+            session: a SparkSession whose Python has this package.
+        """
+        from omnigraph.graph.spark_source import frames  # needs PySpark
+
+        snapshot, s3 = self._take(), self._state.options.storage.s3
+        return frames(session, self.uri, snapshot, self._state.catalog(snapshot), s3)

@@ -1,0 +1,7 @@
+"""Physical upkeep and what operators ask for; rows keep their meaning throughout.
+
+- `repair`, `verify`: what is wrong, and what can be done about it.
+- `maintain`, `indexing`: fewer pieces of the same rows; faster ways to them.
+- `cleanup`, `orphans`, `needed`: what nobody needs goes; what must stay.
+- `upgrade`, `relocation`, `usage`: older formats, moved graphs, space taken.
+"""

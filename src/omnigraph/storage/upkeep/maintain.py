@@ -1,0 +1,302 @@
+"""Upkeep: the same rows in fewer pieces, in bounded steps, after the caller has its answer.
+
+Maintenance is physical. Its commits carry `kind=maintenance` and never make a logical write
+fail: writers that lose to it stage again. Each step does a bounded amount of work and takes the
+lock only for its commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from omnigraph.api.upkeep import CompactionStats
+from omnigraph.base.failpoints import failpoint, register
+from omnigraph.base.ids import BranchName, TableKey
+from omnigraph.base.runner import Runner
+from omnigraph.errors import ConflictError, OmniGraphError
+from omnigraph.storage.files import layout
+from omnigraph.storage.files.pins import being_loaded, live_pins
+from omnigraph.storage.files.records import Changes, TableVersion
+from omnigraph.storage.files.sidecar import Sidecar, delete_sidecar, write_sidecar
+from omnigraph.storage.kernel import Kernel
+from omnigraph.storage.locks.by_name import branch_lock_name
+from omnigraph.storage.locks.holders import HeldLock
+from omnigraph.storage.manifest.projections import reconcile
+from omnigraph.storage.manifest.publish import (
+    physical_intent,
+    publish_moved,
+    sync_versions,
+    write_sidecar_for,
+)
+from omnigraph.storage.manifest.rows import HEAD_PROPERTY, LAST_ROW, Head, head_row, with_place
+from omnigraph.storage.manifest.snapshot import Heads
+from omnigraph.storage.recovery.drift import DriftError, without_drift
+from omnigraph.storage.recovery.recover import settled_head
+from omnigraph.storage.tables.commit import commit_staged
+from omnigraph.storage.tables.compact import (
+    Compacted,
+    commit_compaction,
+    read_fragments,
+    rewrite_fragments,
+    still_fits,
+)
+from omnigraph.storage.tables.handle import Handle
+from omnigraph.storage.tables.stage import stage_refold
+from omnigraph.storage.tables.tiers import Merge, due_merge, fragment_rows, over_full_tier
+from omnigraph.storage.tables.whole import sync_whole_files
+from omnigraph.storage.upkeep.cleanup import clean_manifest, clean_projections, clean_table_versions
+
+log = logging.getLogger(__name__)
+
+AFTER_REWRITE = register("optimize.after_rewrite", "merged fragments are written; no sidecar")
+AFTER_SIDECAR = register("optimize.after_sidecar", "the sidecar is written; nothing compacted")
+AFTER_COMPACT = register("optimize.after_compact", "the table is compacted; not published")
+AFTER_FOLD = register("optimize.after_fold", "the manifest is folded; the sidecar remains")
+
+UPKEEP_EVERY = 8
+FULL_UPKEEP_EVERY = 32
+
+
+def compact_table(
+    kernel: Kernel,
+    heads: Heads,
+    branch: BranchName,
+    key: TableKey,
+    *,
+    everything: bool = False,
+    runner: Runner | None = None,
+    actor: str | None = None,
+) -> CompactionStats:
+    """Merge small fragments of one table, one bounded step; `everything` lifts the bounds.
+
+    With `runner` other processes do what is done off the lock; `actor` is who asked for it.
+    """
+    head = heads.current(branch)
+    table = head.tables.get(key)
+    if table is None or layout.fork_owner(table.branch) != branch:
+        return CompactionStats(key, 0, 0, False, "not owned by this branch")
+    if (table.location, table.branch) in being_loaded(
+        live_pins(kernel.objects, kernel.store_clock)
+    ):
+        return CompactionStats(key, 0, 0, False, "a load is under way")
+    due = _due(kernel, table, everything=everything)
+    if due is None:
+        return CompactionStats(key, 0, 0, False)
+    # A small merge is done inside the lock: what is appended meanwhile would lie between.
+    ahead = None if due.small else _rewrite(kernel, table, due, runner)
+    if ahead is None and not due.small:
+        return CompactionStats(key, 0, 0, False)
+    failpoint(AFTER_REWRITE)
+    with kernel.locks.hold(branch_lock_name(branch), "Optimize") as lock:
+        head = settled_head(kernel, heads, branch, lock)
+        current = head.tables.get(key)
+        if current is None or (current.location, current.branch) != (table.location, table.branch):
+            return CompactionStats(key, 0, 0, False, "the table was replaced meanwhile")
+        try:
+            head = without_drift(kernel, heads, head, current, lock)
+        except DriftError as error:
+            return CompactionStats(key, 0, 0, False, f"drift needs repair: {error}")
+        current = head.tables[key]
+        if ahead is None or not still_fits(ahead, kernel.tables.open(*current.place)):
+            # Inside the lock nobody can outrun us again: no starvation under constant updates.
+            ahead = _rewrite(kernel, current, due)
+        if ahead is None:
+            return CompactionStats(key, 0, 0, False)
+        _publish_compaction(kernel, heads, head, current, ahead, lock, actor)
+    kernel.counters.add("compactions")
+    kernel.counters.add("rows_rewritten", ahead.rows)
+    return CompactionStats(key, ahead.fragments_removed, ahead.fragments_added, True)
+
+
+def _due(kernel: Kernel, table: TableVersion, *, everything: bool) -> Merge | None:
+    options = kernel.options
+    if everything:
+        return Merge(options.max_rows_per_file, max(table.row_count, 1))
+    handle = kernel.tables.open(*table.place)
+    return due_merge(handle, options.compact_fragments, options.max_rows_per_file)
+
+
+def _rewrite(
+    kernel: Kernel, table: TableVersion, due: Merge, runner: Runner | None = None
+) -> Compacted | None:
+    return rewrite_fragments(
+        kernel.tables,
+        kernel.tables.open(*table.place),
+        target_rows=due.below_rows,
+        max_rows=due.max_rows,
+        runner=runner,
+    )
+
+
+def _publish_compaction(
+    kernel: Kernel,
+    heads: Heads,
+    head: Head,
+    table: TableVersion,
+    ahead: Compacted,
+    lock: HeldLock,
+    actor: str | None,
+) -> None:
+    """Commit and publish a compaction under a sidecar; Lance moves the table by two versions."""
+    sync_whole_files(kernel.objects, ahead.files)
+    intent = physical_intent(kernel, head, "Optimize", (), (table,), actor)
+    sidecar = write_sidecar_for(kernel, intent, lock, unsigned=(table,))
+    failpoint(AFTER_SIDECAR)
+    handle = commit_compaction(kernel.tables, ahead, kernel.tables.open(*table.place))
+    failpoint(AFTER_COMPACT)
+    # Lance may take several versions; recovery looks at each of them.
+    kernel.objects.sync_named(
+        layout.version_file(table.location, table.branch, version)
+        for version in range(table.version + 1, handle.version + 1)
+    )
+    moved = TableVersion(table.key, table.location, handle.version, table.branch, table.row_count)
+    after = publish_moved(kernel, head, intent.commit, Changes(versions=(moved,)))
+    heads.remember(after)
+    delete_sidecar(kernel.objects, sidecar)
+
+
+def fold_manifest(kernel: Kernel, heads: Heads, branch: BranchName) -> bool:
+    """Merge small fragments of `__manifest`; True if there was something to merge.
+
+    In tiers, so that each row is rewritten a few times however long the history gets, and with
+    fresh row ids, so that Lance's per-row bookkeeping does not grow with it. The head row stays
+    the last row of the newest fragment.
+    """
+    if not _foldable(heads.current(branch).handle):
+        return False
+    with kernel.locks.hold(branch_lock_name(branch), "Optimize") as lock:
+        head = settled_head(kernel, heads, branch, lock)
+        chosen = _foldable(head.handle)
+        if not chosen:
+            return False
+        rows = read_fragments(head.handle, chosen)
+        staged = stage_refold(kernel.tables, head.handle, chosen, rows)
+        staged.sign({HEAD_PROPERTY: head_row(head)["metadata"]})
+        sync_whole_files(kernel.objects, staged.files)
+        sidecar = Sidecar(
+            kernel.new_operation_id(),
+            branch,
+            "Optimize",
+            None,
+            kernel.clock.now_us(),
+            (),
+            None,
+            Changes(),
+            epoch=lock.epoch,
+        )
+        write_sidecar(kernel.objects, sidecar)
+        handle = commit_staged(kernel.tables, staged, remember=False)
+        failpoint(AFTER_FOLD)
+        sync_versions(kernel, [handle])
+        heads.remember(with_place(head, handle, LAST_ROW, head.incarnation))
+        delete_sidecar(kernel.objects, sidecar)
+    kernel.counters.add("manifest_folds")
+    return True
+
+
+def _foldable(handle: Handle) -> list[int]:
+    """Return the fragments of an over-full tier, and the newest one, which holds the head."""
+    chosen = over_full_tier(handle)
+    if not chosen:
+        return []
+    newest = fragment_rows(handle)[-1][0]
+    return [*(part for part in chosen if part != newest), newest]
+
+
+class Upkeep:
+    """Runs due maintenance behind the writers of one store."""
+
+    def __init__(self, kernel: Kernel, heads: Heads) -> None:
+        self._kernel = kernel
+        self._heads = heads
+        self._pool: ThreadPoolExecutor | None = None
+        self._guard = threading.Lock()
+        self._pending: dict[BranchName, Future[None]] = {}
+        self._looked_at: dict[BranchName, int] = {}
+        self._stop = threading.Event()
+
+    def after_commit(self, head: Head) -> None:
+        """Schedule what a commit made due; costs nothing otherwise."""
+        if self._kernel.options.maintenance != "auto":
+            return
+        with self._guard:
+            running = self._pending.get(head.branch)
+            busy = running is not None and not running.done()
+            if self._stop.is_set() or busy or not self._is_time(head):
+                return
+            self._looked_at[head.branch] = head.sequence
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(1, "omnigraph-upkeep")
+            self._pending[head.branch] = self._pool.submit(self._run_quietly, head)
+
+    def _is_time(self, head: Head) -> bool:
+        """Whether enough was committed since the last look, by this process or by many."""
+        last = self._looked_at.get(head.branch)
+        if last is None:
+            return head.sequence % UPKEEP_EVERY == 0
+        return head.sequence - last >= UPKEEP_EVERY
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Wait until what was scheduled is done."""
+        with self._guard:
+            running = list(self._pending.values())
+        for future in running:
+            future.result(timeout_s)
+
+    def close(self) -> None:
+        """Give running maintenance its time box, then stop between two steps."""
+        with self._guard:
+            running = list(self._pending.values())
+        deadline = self._kernel.clock.monotonic() + self._kernel.options.maintenance_budget_s
+        for future in running:
+            left = deadline - self._kernel.clock.monotonic()
+            try:
+                future.result(max(left, 0))
+            except TimeoutError:
+                self._stop.set()
+        self._stop.set()
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
+
+    def run(self, branch: BranchName) -> list[CompactionStats]:
+        """Do everything that is due on a branch, step by step."""
+        return self._step(branch, list(self._heads.current(branch).tables), full=True)
+
+    def _step(
+        self, branch: BranchName, keys: Sequence[TableKey], *, full: bool
+    ) -> list[CompactionStats]:
+        kernel, heads = self._kernel, self._heads
+        stats: list[CompactionStats] = []
+        for key in keys:
+            if self._stop.is_set():
+                break
+            stats.append(compact_table(kernel, heads, branch, key))
+        while not self._stop.is_set() and fold_manifest(kernel, heads, branch):
+            pass
+        if full and not self._stop.is_set():
+            reconcile(kernel, heads.current(branch))
+            clean_manifest(kernel, heads, branch)
+            clean_projections(kernel)
+            for key in keys:
+                clean_table_versions(kernel, heads, branch, key)
+        kernel.counters.set("manifest_fragments", heads.current(branch).handle.fragment_count)
+        return stats
+
+    def _run_quietly(self, head: Head) -> None:
+        """Run behind a writer: a physical step that fails is reported, not raised."""
+        branch, oldest = head.branch, head.sequence - FULL_UPKEEP_EVERY
+        recent = [key for key, sequence in head.changed.items() if sequence > oldest]
+        try:
+            self._step(branch, recent, full=head.sequence % FULL_UPKEEP_EVERY < UPKEEP_EVERY)
+        except ConflictError as error:
+            self._kernel.counters.add("upkeep_conflicts")
+            log.info("upkeep of '%s' lost a race and will run again: %s", branch, error)
+        except OmniGraphError as error:
+            if not self._heads.is_live(head):
+                log.debug("upkeep of '%s' ended with the branch", branch)
+                return
+            self._kernel.counters.add("upkeep_failures")
+            log.warning("upkeep of '%s' failed: %s", branch, error)
