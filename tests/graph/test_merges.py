@@ -460,6 +460,38 @@ def test_a_row_the_target_changes_meanwhile_is_a_conflict(graph, monkeypatch):
     assert conflicts_of(graph).conflicts[0].ours["age"] == 44
 
 
+def test_a_row_both_sides_changed_alike_and_the_target_again_meanwhile_is_a_conflict(
+    graph, monkeypatch
+):
+    age(graph, "ada", 31, "dev")
+    age(graph, "ada", 31)
+    meanwhile(monkeypatch, lambda: age(graph, "ada", 44))
+    assert conflicts_of(graph).conflicts[0].ours["age"] == 44
+
+
+def test_a_row_kept_by_strategy_and_set_back_meanwhile_becomes_that_of_the_source(
+    graph, monkeypatch
+):
+    age(graph, "ada", 31, "dev")
+    age(graph, "ada", 44)
+    meanwhile(monkeypatch, lambda: age(graph, "ada", 30))
+    graph.branches.merge("dev", strategy="ours")
+    assert people(graph)["ada"] == (31, None)
+
+
+def test_a_table_both_sides_have_in_one_place_and_the_target_moves_meanwhile_is_decided_again(
+    graph, monkeypatch
+):
+    base = graph.commits.list()[0].graph_commit_id
+    age(graph, "ada", 31)
+    graph.branches.create("late")
+    link(graph, "Knows", "ada", "bo", "late")
+    meanwhile(monkeypatch, lambda: age(graph, "ada", 44))
+    with pytest.raises(MergeConflictError) as raised:
+        graph.branches.merge("late", base=base)
+    assert [(one.row_id, one.ours["age"]) for one in raised.value.conflicts] == [("ada", 44)]
+
+
 def test_an_edge_the_target_gets_meanwhile_keeps_its_node(graph, monkeypatch):
     drop(graph, "di", "dev")
     meanwhile(monkeypatch, lambda: link(graph, "Knows", "ada", "di"))

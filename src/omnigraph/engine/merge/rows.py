@@ -71,6 +71,8 @@ class TableMerge:
     """Rows in conflict that stay as they are on the target."""
     kept_away: list[pa.Array] = field(default_factory=list)
     """Ids in conflict that stay deleted on the target."""
+    agreed: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+    """Ids that both sides changed in the same way: nothing to do, as long as that stays so."""
     pointer: TableVersion | None = None
     """Where the table is read from as a whole, instead of writing rows."""
     linked: tuple[OwnFragment, ...] = ()
@@ -162,11 +164,12 @@ class TableMerge:
         return parts
 
     @property
-    def ids(self) -> pa.Array:
-        """Return the ids of all rows this is about."""
+    def decided(self) -> pa.Array:
+        """Return the ids of which something was decided by what the target had."""
         put = self.put_columns([ID])
-        parts = [] if put is None else [one_array(put[ID])]
-        return pa.concat_arrays([self.deletes, *parts])
+        parts = [*([] if put is None else [put]), *self.kept]
+        ids = [one_array(rows[ID]) for rows in parts]
+        return pa.concat_arrays([self.deletes, *ids, *self.kept_away, self.agreed])
 
     @property
     def counts(self) -> dict[str, int]:
@@ -278,6 +281,7 @@ def _decide(
     nowhere = np.asarray(pc.is_in(ids, value_set=based.unsettled))
     same_sides = same(ids, theirs_now, ours_now)
     untouched = same(ids, theirs_now, based.images) & ~nowhere
+    found.agreed = ids.filter(pa.array(same_sides & ~untouched))
     takes = same(ids, ours_now, based.images) & ~nowhere & ~same_sides & ~untouched
     found.replace(ids.filter(pa.array(takes)), theirs_now, ours_now)
     conflicting = ids.filter(pa.array(~(same_sides | untouched | takes)))

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from omnigraph.api.merges import Outcome
 from omnigraph.base.budget import checkpoint, unstoppable
 from omnigraph.base.ids import CommitId, TableKey
@@ -19,7 +22,7 @@ from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.engine.merge.base import Bases
 from omnigraph.engine.merge.check import Other, broken_together
 from omnigraph.engine.merge.conflicts import Conflicts
-from omnigraph.engine.merge.images import columns_of, joined
+from omnigraph.engine.merge.images import ID, changed_ids, columns_of, joined
 from omnigraph.engine.merge.resolve import Resolutions, settle
 from omnigraph.engine.merge.rows import TableMerge, merge_rows
 from omnigraph.engine.merge.spaces import merged_records
@@ -214,7 +217,7 @@ def combine(
         found = _table(key, bases, theirs, ours, catalog)
         if found is not None:
             settle(found, said, catalog)
-            if found.conflicts is not None or not found.is_empty:
+            if found.conflicts is not None or not found.is_empty or len(found.agreed):
                 tables[key] = found
     _refuse_unknown(said, {*theirs.tables, *ours.tables})
     rows = {key: one.conflicts for key, one in tables.items() if one.conflicts is not None}
@@ -239,10 +242,10 @@ def _table(
     """Return what happens to one table; None if nothing can."""
     mine, here = theirs.tables.get(key), ours.tables.get(key)
     began = [bases.snapshot(commit).tables.get(key) for commit in bases.commits]
+    if all(_place(mine) == _place(one) for one in began):
+        return None
     if _place(mine) == _place(here):
-        return None
-    if len(began) == 1 and _place(mine) == _place(began[0]):
-        return None
+        return _alike(key, bases, mine)
     if mine is None or here is None:
         raise ConflictError(
             f"{key} is on one of the branches alone",
@@ -260,6 +263,14 @@ def _table(
     may_link = same_columns(theirs.handle(key), ours.handle(key))
     by_link = _key_columns(catalog, key) if may_link else None
     return merge_rows(key, bases, mine, here, by_link=by_link)
+
+
+def _alike(key: TableKey, bases: Bases, table: TableVersion | None) -> TableMerge:
+    """Return that both sides have the same rows, and which of them neither had at the base."""
+    pieces = (columns_of(piece, [ID]) for piece in bases.delta(key, table).batches())
+    changed = joined(pieces)
+    ids = [bases.disputed(key), *([] if changed is None else [changed_ids(changed)])]
+    return TableMerge(key, agreed=pc.unique(pa.concat_arrays(ids)))
 
 
 def _place(table: TableVersion | None) -> tuple[str, str | None, int] | None:
@@ -367,7 +378,7 @@ def _still_fits(
             continue
         planned, now = window.base.tables.get(key), window.head.tables.get(key)
         moved = set(table_delta(window.head.kernel, planned, now).touched().ids.to_pylist())
-        if not moved.isdisjoint(table.ids.to_pylist()):
+        if not moved.isdisjoint(table.decided.to_pylist()):
             raise _TargetMovedError(f"{key} was changed in the same rows")
     for conflict in broken_together(found.tables, since, window.head, catalog):
         raise _TargetMovedError(conflict.message)
