@@ -6,6 +6,7 @@ import contextlib
 import random
 import traceback
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,7 +65,25 @@ def judge(graph: Graph, told: Told, *, faults: bool) -> Verdict:
     for finding in graph.verify():
         if not finding.harmless:
             verdict.blame(f"verify: {finding}")
+    if verdict.wrong:
+        verdict.wrong[:0] = _where_it_began(graph, past)
     return verdict
+
+
+def _where_it_began(graph: Graph, past: Past) -> Iterator[str]:
+    """Yield the commits at which graph and model part, though they agreed on what it rests on."""
+    parted: set[str] = set()
+    for commit, state in past.states.items():
+        if state is None:
+            continue
+        try:
+            stored = _stored(graph, "main", commit)
+        except (NotFoundError, SnapshotExpiredError):
+            continue
+        if stored != _expected(state):
+            parted.add(commit)
+            if parted.isdisjoint(past.rests_on(commit)):
+                yield f"began at {past.told(commit)}: {_difference(stored, _expected(state))}"
 
 
 def _judge_errors(told: Told, verdict: Verdict, *, faults: bool) -> None:

@@ -63,7 +63,7 @@ class Past:
         ahead = [last]
         while ahead:
             name = ahead[-1]
-            missing = [one for one in self._rests_on(name) if one not in self.states]
+            missing = [one for one in self.rests_on(name) if one not in self.states]
             if missing and name not in self.states:
                 ahead += missing
                 continue
@@ -81,7 +81,14 @@ class Past:
         found = [] if commit is None else [commit.parent_commit_id, commit.merged_parent_commit_id]
         return [one for one in found if one is not None]
 
-    def _rests_on(self, name: str) -> list[str]:
+    def told(self, name: str) -> str:
+        """Return what is known of a commit, for people."""
+        operation, args = self._done(name)
+        bases = {tuple(asked): found for asked, found in self._bases.items() if name in asked}
+        return f"{self._commit(name)} {operation} {dict(args)} bases {bases}"
+
+    def rests_on(self, name: str) -> list[str]:
+        """Return the commits whose states decide what a commit must hold."""
         _, args = self._done(name)
         return [*self._parents(name), *(args[one] for one in ("commit", "parent") if one in args)]
 
