@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,8 @@ import pytest
 
 import omnigraph
 from omnigraph.api.merges import MergeConflictError
-from omnigraph.engine.merge import rows
+from omnigraph.engine.merge import rows, run
 from omnigraph.engine.merge.resolve import resolutions
-from omnigraph.engine.merge.run import Request, merge
 from omnigraph.errors import IntegrityError
 from omnigraph.graph import Graph
 from omnigraph.graph.options import GraphOptions
@@ -39,14 +39,16 @@ class Play:
         self.history = History()
         self.numbers = itertools.count()
         self.seen: dict[str, int] = {}
+        self.meanwhile: list[Callable[[], None]] = []
+        """What others do between the computation of a merge and its commit."""
         self._agree("main")
 
     def _agree(self, branch: str, *merged: str) -> None:
         """Note a commit with the state that the graph has now."""
         self.history.commit(f"c{next(self.numbers)}", branch, stored(self.graph, branch), *merged)
 
-    def write(self) -> None:
-        branch, dice = self.branch(), self.dice
+    def write(self, branch: str | None = None) -> None:
+        dice, branch = self.dice, branch or self.branch()
         name, other = dice.choice(NAMES), dice.choice(NAMES)
         given: dict[str, Any] = {"n": name, "o": other, "v": dice.randrange(3)}
         match dice.randrange(7):
@@ -96,19 +98,44 @@ class Play:
                 return  # another branch rests on it
             del self.history.heads[name]
 
-    def merge(self) -> None:
+    def merge_beside_others(self) -> None:
+        """Merge while somebody writes to the target, or merges into it, in the last moment."""
         if len(self.history.heads) < 2:
             return
         source, target = self.dice.sample(sorted(self.history.heads), 2)
+        others = sorted(self.history.heads.keys() - {target})
+        for _ in range(self.dice.randrange(1, 4)):
+            if self.dice.random() < 0.2:
+                other = self.dice.choice(others)
+                self.meanwhile.append(partial(self.merge, other, target))
+            elif self.dice.random() < 0.2:
+                self.meanwhile.append(self.upkeep)
+            else:
+                self.meanwhile.append(partial(self.write, target))
+        self.merge(source, target)
+        self.meanwhile.clear()
+
+    def others_act(self) -> None:
+        """Do what was to happen in the last moment."""
+        acts, self.meanwhile = self.meanwhile, []
+        for act in acts:
+            self.seen["meanwhile"] = self.seen.get("meanwhile", 0) + 1
+            act()
+
+    def merge(self, source: str | None = None, target: str | None = None) -> None:
+        if len(self.history.heads) < 2:
+            return
+        if source is None or target is None:
+            source, target = self.dice.sample(sorted(self.history.heads), 2)
         strategy = self.dice.choice(["fail", "fail", "theirs", "ours"])
-        expected = model.merge(self.history, source, target, strategy)
-        before = stored(self.graph, target)
-        request = Request(source, target, resolutions(strategy))
+        request = run.Request(source, target, resolutions(strategy))
         found = None
         try:
-            outcome = merge(self.graph.store, self.graph._state.catalog, request).outcome
+            outcome = run.merge(self.graph.store, self.graph._state.catalog, request).outcome
         except MergeConflictError as error:
             found, outcome = error, "conflict"
+        before = self.history.state(target)
+        expected = model.merge(self.history, source, target, strategy)
         told = [] if found is None else list(found.every)
         conflicts = [(one.table_key, one.row_id, str(one.kind)) for one in told]
         assert sorted(conflicts, key=str) == sorted(expected.conflicts, key=str)
@@ -150,11 +177,19 @@ def graph(tmp_path: Path) -> Iterator[Graph]:
         yield opened
 
 
-def play(graph: Graph, seed: int, steps: int) -> Play:
+def play(graph: Graph, seed: int, steps: int, monkeypatch: pytest.MonkeyPatch) -> Play:
     game = Play(graph, seed)
+    commit = run.commit_combined
+
+    def late(*args: Any, **kwargs: Any) -> Any:
+        game.others_act()
+        return commit(*args, **kwargs)
+
+    monkeypatch.setattr(run, "commit_combined", late)
     for _ in range(12):
         game.write()
-    moves = [game.write] * 10 + [game.merge] * 5 + [game.fork] * 2 + [game.drop, game.upkeep]
+    moves = [game.write] * 10 + [game.merge] * 3 + [game.merge_beside_others] * 2
+    moves += [game.fork] * 2 + [game.drop, game.upkeep]
     for _ in range(steps):
         game.dice.choice(moves)()
     for branch in game.history.heads:
@@ -171,13 +206,13 @@ def linked_from(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.property
 @pytest.mark.usefixtures("linked_from")
 @pytest.mark.parametrize("seed", range(5))
-def test_merges_do_what_the_book_says(graph, seed):
-    play(graph, seed, 60)
+def test_merges_do_what_the_book_says(graph, seed, monkeypatch):
+    play(graph, seed, 60, monkeypatch)
 
 
 @pytest.mark.property
 @pytest.mark.exhaustive
 @pytest.mark.usefixtures("linked_from")
 @pytest.mark.parametrize("seed", range(100, 160))
-def test_many_merges_do_what_the_book_says(graph, seed):
-    play(graph, seed, 200)
+def test_many_merges_do_what_the_book_says(graph, seed, monkeypatch):
+    play(graph, seed, 200, monkeypatch)

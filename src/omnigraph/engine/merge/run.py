@@ -160,7 +160,16 @@ def _merge_once(store: GraphStore, catalog_at: CatalogAt, request: Request) -> M
         if found.conflicts.total:
             raise found.conflicts.error()
         told = {"merge": outcome, "source": names[0], "resolved": request.said.as_json()}
-        made = commit_combined(session, found, bases, theirs, catalog_at(ours), told, merged=sides)
+        made = commit_combined(
+            session,
+            found,
+            bases,
+            theirs,
+            catalog_at(ours),
+            told,
+            merged=sides,
+            alone=outcome == "fast_forward",  # else it is none any more
+        )
     return Merge(outcome, *names, bases.commits, made.commit, found.counts)
 
 
@@ -361,7 +370,7 @@ def _still_fits(
     alone: bool,
 ) -> None:
     """Compare what the target did since it was read with what the merge does; we hold its lock."""
-    if alone and window.moved:
+    if alone and window.head.logical_commit_id != window.base.logical_commit_id:
         raise _TargetMovedError("others wrote to it")
     if merged is not None and bases_moved(merged, window.base, window.head):
         raise _TargetMovedError("both sides have more in common now")
