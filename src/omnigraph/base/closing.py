@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from types import TracebackType
 from typing import Self
 
 
@@ -19,10 +18,5 @@ class Closing:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

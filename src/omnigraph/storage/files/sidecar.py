@@ -85,6 +85,19 @@ class Sidecar:
         return layout.sidecar(self.operation_id)
 
 
+def catalog_sidecar(
+    operation_id: OperationId, branch: BranchName, writer_kind: str, started_at_us: int, epoch: int
+) -> Sidecar:
+    """Return the intent of a change to the catalog of a branch alone: no commit, no tables.
+
+    While it is there, a catalog torn by a power cut is known to be ours and half done.
+    """
+    nobody, nothing = None, Changes()
+    return Sidecar(
+        operation_id, branch, writer_kind, nobody, started_at_us, (), None, nothing, epoch=epoch
+    )
+
+
 def write_sidecar(objects: Objects, sidecar: Sidecar) -> None:
     """Store the intent, synced before it gets its name."""
     objects.put(sidecar.name, encode(sidecar))

@@ -124,12 +124,17 @@ class Locks:
             waited_us = int((self._clock.monotonic() - started) * 1e6)
             self._counters.add("lock_wait_us", waited_us)
             self._counters.peak("lock_wait_peak_us", waited_us)
-            try:
+            with self._until_released(held):
                 yield held
-            finally:
-                self._backend.release(held)
         finally:
             gate.mutex.release()
+
+    @contextlib.contextmanager
+    def _until_released(self, held: HeldLock) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self._backend.release(held)
 
     @contextlib.contextmanager
     def try_hold(self, name: str, operation: str) -> Iterator[HeldLock | None]:
@@ -143,10 +148,8 @@ class Locks:
             if held is None:
                 yield None
                 return
-            try:
+            with self._until_released(held):
                 yield held
-            finally:
-                self._backend.release(held)
         finally:
             gate.mutex.release()
 

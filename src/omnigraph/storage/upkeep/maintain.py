@@ -20,7 +20,7 @@ from omnigraph.errors import ConflictError, OmniGraphError
 from omnigraph.storage.files import layout
 from omnigraph.storage.files.pins import being_loaded, live_pins
 from omnigraph.storage.files.records import Changes, TableVersion
-from omnigraph.storage.files.sidecar import Sidecar, delete_sidecar, write_sidecar
+from omnigraph.storage.files.sidecar import catalog_sidecar, delete_sidecar, write_sidecar
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks.by_name import branch_lock_name
 from omnigraph.storage.locks.holders import HeldLock
@@ -176,17 +176,8 @@ def fold_manifest(kernel: Kernel, heads: Heads, branch: BranchName) -> bool:
         staged = stage_refold(kernel.tables, head.handle, chosen, rows)
         staged.sign({HEAD_PROPERTY: head_row(head)["metadata"]})
         sync_whole_files(kernel.objects, staged.files)
-        sidecar = Sidecar(
-            kernel.new_operation_id(),
-            branch,
-            "Optimize",
-            None,
-            kernel.clock.now_us(),
-            (),
-            None,
-            Changes(),
-            epoch=lock.epoch,
-        )
+        started = kernel.new_operation_id(), branch, "Optimize", kernel.clock.now_us()
+        sidecar = catalog_sidecar(*started, lock.epoch)
         write_sidecar(kernel.objects, sidecar)
         handle = commit_staged(kernel.tables, staged, remember=False)
         failpoint(AFTER_FOLD)

@@ -17,8 +17,8 @@ from omnigraph.base.ids import BranchName
 from omnigraph.errors import FormatError
 from omnigraph.storage.branches.lifecycle import branch_refs, live_branches
 from omnigraph.storage.files import layout
-from omnigraph.storage.files.records import Changes, Commit
-from omnigraph.storage.files.sidecar import Sidecar, delete_sidecar, write_sidecar
+from omnigraph.storage.files.records import Commit
+from omnigraph.storage.files.sidecar import catalog_sidecar, delete_sidecar, write_sidecar
 from omnigraph.storage.identity import GRAPH_UUID_KEY
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks.by_name import REFS_LOCK, branch_lock_name
@@ -85,18 +85,8 @@ def _upgrade_branch(kernel: Kernel, branch: BranchName, lock: HeldLock, graph: s
     handle = open_manifest(kernel, branch)
     if not needs_upgrade(handle):
         return False
-    # While it is there, a manifest torn by a power cut is known to be ours and half done.
-    sidecar = Sidecar(
-        kernel.new_operation_id(),
-        branch,
-        "Upgrade",
-        None,
-        kernel.clock.now_us(),
-        (),
-        None,
-        Changes(),
-        epoch=lock.epoch,
-    )
+    started = kernel.new_operation_id(), branch, "Upgrade", kernel.clock.now_us()
+    sidecar = catalog_sidecar(*started, lock.epoch)
     write_sidecar(kernel.objects, sidecar)
     handle = _add_key(kernel, handle)
     handle = _add_head(kernel, branch, handle)
