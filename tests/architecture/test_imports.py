@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-ENGINES = ("lance", "pyspark", "fastapi", "uvicorn", "obstore", "boto3")
+ENGINES = ("lance", "pyspark", "granian", "uvicorn", "cedarpy", "msgspec", "obstore", "boto3")
 HEAVY = (*ENGINES, "pyarrow", "numpy")
 
 
