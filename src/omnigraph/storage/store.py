@@ -143,7 +143,13 @@ class GraphStore(Closing):
                 commit_at_version(head, head.manifest_version if version is None else version),
             )
         first = layout.parse_branch(branch, operation="read")
-        return self._find(text_argument(commit_id, "a commit id"), first, self._state_at)
+        wanted = CommitId(text_argument(commit_id, "a commit id"))
+        self._heads.current(first)  # which has to exist, whoever knows the commit
+        seen = self._heads.recent_state(wanted)
+        if seen is None:
+            seen = self._find(wanted, first, self._state_at)
+            self._heads.keep_state(seen)
+        return seen
 
     def _tag(self, name: str) -> Tag | None:
         """Return the tag of a name that could be one; commit ids cost no question."""
@@ -265,7 +271,7 @@ class GraphStore(Closing):
         """Return what merging the branch `source` as it is now into a state would start from."""
         theirs = self._heads.current(layout.parse_branch(source, operation="merge"))
         ours = self._heads.current(into.branch)
-        parents = self._heads.ancestries.together(ours, theirs)
+        parents = self._heads.ancestries.leading_to(ours, theirs)
         return MergeSides(
             snapshot_of(self.kernel, theirs),
             merge_source(theirs, into.commit_id, parents),
@@ -276,7 +282,7 @@ class GraphStore(Closing):
     def merge_bases(self, one: Snapshot, other: Snapshot) -> tuple[CommitId, ...]:
         """Return the newest commits that two states both came from; none of them from another."""
         heads = [self._heads.current(state.branch) for state in (one, other)]
-        parents = self._heads.ancestries.together(*heads)
+        parents = self._heads.ancestries.leading_to(*heads)
         return lowest_common_ancestors(parents, [one.commit_id], [other.commit_id])
 
     def mend(self, branch: str = layout.MAIN) -> None:

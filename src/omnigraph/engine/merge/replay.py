@@ -80,7 +80,7 @@ def replay(store: GraphStore, catalog_at: CatalogAt, wanted: Replay) -> Replayed
 
 def _parent(commit: Commit, wanted: Replay) -> CommitId:
     """Return the commit that a change is measured against."""
-    parents = [parent for parent in (commit.parent, commit.merged_parent) if parent]
+    parents = commit.parents
     if not parents:
         raise BadRequestError(
             f"commit {commit.id} is the first one: there is nothing before it",

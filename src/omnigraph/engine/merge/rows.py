@@ -32,6 +32,7 @@ from omnigraph.storage.tables.differ import OwnFragment
 
 LINKED_FROM = 10_000
 """Rows of a fragment from which on it is taken over as it is; many small ones would slow reads."""
+_TRIED_FIRST = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +244,9 @@ def _link(found: TableMerge, delta: TableDelta, others: pa.Array, columns: Seque
 
     def is_new(part: OwnFragment) -> bool:
         ids = delta.ids_of([part.fragment_id])
+        few = ids.slice(0, _TRIED_FIRST)  # usually all of them are new, or none
+        if pc.any(pc.is_in(known, value_set=few)).as_py():
+            return False
         return not pc.any(pc.is_in(ids, value_set=known)).as_py()
 
     found.linked = tuple(part for part in large if is_new(part))

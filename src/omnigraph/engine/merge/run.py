@@ -42,6 +42,7 @@ from omnigraph.storage.manifest.ancestry import Parents, ancestors
 from omnigraph.storage.manifest.merging import MergeSides, bases_moved
 from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.store import GraphStore
+from omnigraph.storage.tables.failures import SnapshotExpiredError
 from omnigraph.storage.tables.foreign import same_columns
 
 _ATTEMPTS = 6
@@ -327,7 +328,10 @@ def commit_combined(
             assert load is not None
             parts = (load.take_over(key, part) for part in found.tables[key].linked)
             session.append_fragments(key, parts)
-        return _commit_rows(session, found, bases, theirs, catalog, told, merged, alone=alone)
+        try:
+            return _commit_rows(session, found, bases, theirs, catalog, told, merged, alone=alone)
+        except SnapshotExpiredError as error:  # written to and cleaned up since it was read
+            raise _TargetMovedError(str(error)) from error
 
 
 def _commit_rows(

@@ -122,7 +122,7 @@ def _own_lineages(write_set: WriteSet, keys: list[TableKey]) -> dict[TableKey, T
         if forked:
             intent = physical_intent(kernel, head, write_set.writer_kind, (), forked)
             head = publish(kernel, head, intent, lock)
-            heads.remember(head)
+            heads.published(intent.commit, head)
     return {key: head.tables[key] for key in keys if key in head.tables}
 
 

@@ -151,7 +151,7 @@ def _window(
             raise  # the next attempt settles the first; of the other nothing is left to settle
         except (StorageError, ConflictError, FormatError, NotFoundError) as error:
             after = _settled_after(write_set, intent, lock, error)
-        write_set.heads.remember(after)
+        write_set.heads.published(intent.commit, after)
         write_set.recent.note(after, intent.commit)
     write_set.after_commit(after)
     return Committed(intent.commit, "committed", snapshot_of(kernel, after))

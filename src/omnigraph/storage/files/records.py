@@ -101,6 +101,11 @@ class Commit:
     merged: Merged | None = None
     """For a merge: the state of `merged_parent`."""
 
+    @property
+    def parents(self) -> tuple[CommitId, ...]:
+        """Return the commits it was made from: none for the first one, two for a merge."""
+        return tuple(one for one in (self.parent, self.merged_parent) if one)
+
     @classmethod
     def first(
         cls,

@@ -82,6 +82,34 @@ class Ancestries:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[BranchName, str], _Known] = OrderedDict()
+        self._facts: dict[CommitId, tuple[CommitId, ...]] = {}
+        self._whole: set[CommitId] = set()
+        """Commits of which everything that led to them is among the facts."""
+
+    def note(self, commit: CommitId, parents: tuple[CommitId, ...]) -> None:
+        """Learn of a commit this process has just published."""
+        with self._lock:
+            if self._whole.issuperset(parents):
+                self._facts[commit] = parents
+                self._whole.add(commit)
+
+    def leading_to(self, *heads: Head) -> Parents:
+        """Return the parents of all commits that lead to some heads.
+
+        Whose child a commit is never changes, whatever becomes of branches, so nothing is read if
+        all of them were seen before.
+        """
+        wanted = [head.commit_id for head in heads]
+        if self._whole.issuperset(wanted):
+            return self._facts
+        found = self.together(*heads)
+        with self._lock:
+            for commit in wanted:
+                line = ancestors(found, commit)
+                if line <= found.keys():
+                    self._whole |= line
+                    self._facts |= {one: found[one] for one in line}
+        return found
 
     def of(self, head: Head) -> Parents:
         """Return the parents of every commit that the manifest of a branch has a row for."""

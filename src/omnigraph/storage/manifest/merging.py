@@ -95,6 +95,8 @@ def bases_moved(sides: MergeSides, base: Snapshot, head: Snapshot) -> bool:
 
     Only merges into the target can do that, and most of them bring nothing of this source.
     """
+    if head.sequence == base.sequence:
+        return False
     branch = layout.lance_branch(head.branch)
     handle = head.kernel.tables.open(layout.MANIFEST, branch, head.manifest_version)
     fresh = read_parents(handle, since=base.sequence + 1)

@@ -343,7 +343,7 @@ def commit_row(commit: Commit, *, on_this_line: bool = True) -> dict[str, Any]:
         metadata=commit.as_json(),
         table_version=commit.sequence if on_this_line else None,
         table_branch=layout.lance_branch(commit.branch),
-        base_objects=[parent for parent in (commit.parent, commit.merged_parent) if parent],
+        base_objects=list(commit.parents),
     )
 
 
@@ -405,10 +405,7 @@ def read_parents(handle: Handle, *, since: int = 0) -> dict[CommitId, tuple[Comm
     rows = Reader(handle).scan(["object_id", "base_objects"], where)
     if rows["base_objects"].null_count:
         commits = commits_in(handle, read_rows(handle, where))
-        return {
-            commit.id: tuple(one for one in (commit.parent, commit.merged_parent) if one)
-            for commit in commits
-        }
+        return {commit.id: commit.parents for commit in commits}
     ids = [CommitId(text.removeprefix(f"{COMMIT}:")) for text in rows["object_id"].to_pylist()]
     return dict(zip(ids, map(tuple, rows["base_objects"].to_pylist()), strict=True))
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from omnigraph.api.history import TableNotFoundError
 from omnigraph.base.arguments import text_argument
 from omnigraph.base.ids import BranchName, CommitId, TableKey
+from omnigraph.base.recent import Recent
 from omnigraph.errors import NotFoundError
 from omnigraph.storage.files import layout
 from omnigraph.storage.files.objects import Mark
 from omnigraph.storage.files.pins import Pin, create_pin
-from omnigraph.storage.files.records import TableVersion
+from omnigraph.storage.files.records import Commit, TableVersion
 from omnigraph.storage.files.sidecar import list_sidecars
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.manifest.ancestry import Ancestries
@@ -34,6 +35,8 @@ from omnigraph.storage.tables.failures import DamagedError
 from omnigraph.storage.tables.handle import Handle
 from omnigraph.storage.tables.scan import Reader
 from omnigraph.storage.tables.versions import hinted_version, kept_from
+
+_STATES_KEPT = 64
 
 
 class BranchNotFoundError(NotFoundError):
@@ -137,6 +140,7 @@ class Heads:
         self._read_only = read_only
         self._lock = threading.Lock()
         self._known: dict[BranchName, _Known] = {}
+        self._states: Recent[CommitId, Snapshot] = Recent(_STATES_KEPT)
         self.ancestries = Ancestries()
 
     def knows(self, branch: object) -> bool:
@@ -209,6 +213,28 @@ class Heads:
                     return  # another thread has seen, or made, a newer one meanwhile
                 known.note, known.kept_from = before.note, before.kept_from
             self._known[head.branch] = known
+
+    def published(self, commit: Commit, head: Head) -> None:
+        """Take over what this process has just published."""
+        self.remember(head)
+        self.ancestries.note(commit.id, commit.parents)
+        if head.commit_id == commit.id:
+            self.keep_state(snapshot_of(self._kernel, head))
+
+    def keep_state(self, state: Snapshot) -> None:
+        """Remember what a commit made."""
+        self._states.keep(state.commit_id, state)
+
+    def recent_state(self, commit_id: CommitId) -> Snapshot | None:
+        """Return what a commit made, if that was seen not long ago and its branch still lives."""
+        state = self._states.find(commit_id)
+        if state is None:
+            return None
+        try:
+            alive = self.current(state.branch).incarnation == state.incarnation
+        except BranchNotFoundError:
+            alive = False
+        return state if alive else None
 
     def inherited(self, head: Head, branch: BranchName, handle: Handle) -> Head:
         """Return the head of a branch that was just made from another: the same rows."""

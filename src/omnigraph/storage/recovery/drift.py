@@ -147,7 +147,7 @@ def take_over(
         told = {TAKEN_OVER: list(drift.operations)}
         commit = replace(commit, kind="logical", logical_id=commit.id, result=told)
     after = publish_moved(kernel, head, commit, Changes(versions=(moved,)))
-    heads.remember(after)
+    heads.published(commit, after)
     kernel.counters.add("drift_taken_over")
     log.warning(
         "took over %s of another tool: %s on '%s' from version %d to %d",

@@ -168,5 +168,5 @@ def _publish(
     move = TableMove(table.key, staged)
     intent = physical_intent(kernel, head, "EnsureIndices", (move,), (moved,), actor)
     after = publish(kernel, head, intent, lock)
-    heads.remember(after)
+    heads.published(intent.commit, after)
     return after

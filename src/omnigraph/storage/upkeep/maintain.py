@@ -154,7 +154,7 @@ def _publish_compaction(
     )
     moved = TableVersion(table.key, table.location, handle.version, table.branch, table.row_count)
     after = publish_moved(kernel, head, intent.commit, Changes(versions=(moved,)))
-    heads.remember(after)
+    heads.published(intent.commit, after)
     delete_sidecar(kernel.objects, sidecar)
 
 

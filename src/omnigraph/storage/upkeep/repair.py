@@ -170,7 +170,7 @@ def _without_rows(
     intent = physical_intent(kernel, head, "Repair", (TableMove(key, staged),), (moved,), actor)
     commit = replace(intent.commit, kind="logical", logical_id=intent.commit.id)
     after = publish(kernel, head, replace(intent, commit=commit), lock)
-    heads.remember(after)
+    heads.published(commit, after)
     log.warning("deleted %d rows of %s on '%s' without a key", len(addresses), key, head.branch)
     return after
 
