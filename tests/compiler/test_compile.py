@@ -190,3 +190,59 @@ def test_a_text_of_many_queries_is_parsed_once(monkeypatch):
         with pytest.raises(DiagnosticsError) as caught:
             cache.compile(catalog, Source(broken.text, name))
         assert caught.value.source.name == name
+
+
+COMPARED = [
+    "query q($s: String?) { match { $p: Person $p.status = $s } return { $p.name } }",
+    "query q($s: String?) { match { $p: Person $s != $p.status } return { $p.name } }",
+    "query q($s: String?) { match { $p: Person { status: $s } } return { $p.name } }",
+    "query q($s: String?) { match { $p: Person not { $p knows $f $f.status = $s } }"
+    " return { $p.name } }",
+    "query q($s: String?) { update Person set { age: 3 } where status = $s }",
+    "query q($s: enum(active, awya)?) { match { $p: Person $p.status = $s } return { $p.name } }",
+]
+
+
+@pytest.mark.parametrize("text", COMPARED)
+def test_a_parameter_compared_with_an_enum_has_to_be_one_of_its_words(text):
+    query = compile_query(CATALOG, text)
+    assert query.bind({"s": "active"}, now_ms=0).params["s"] == "active"
+    assert query.bind({}, now_ms=0).params["s"] is None
+    with pytest.raises(
+        ParamError, match=r"'awya' is not one of enum\(active, away, left\)"
+    ) as told:
+        query.bind({"s": "awya"}, now_ms=0)
+    assert told.value.hint == "did you mean `away`?"
+
+
+def test_every_word_of_a_list_is_compared_with_an_enum():
+    text = "query q($s: [String]) { match { $p: Person $p.status in $s } return { $p.name } }"
+    query = compile_query(CATALOG, text)
+    assert query.bind({"s": ["left", "away"]}, now_ms=0).params["s"] == ("left", "away")
+    with pytest.raises(ParamError, match="'gone' is not one of"):
+        query.bind({"s": ["left", "gone"]}, now_ms=0)
+
+
+def test_words_are_free_where_they_are_not_compared_as_a_whole():
+    text = "query q($s: String) { match { $p: Person $p.status starts_with $s $p.name = $s }"
+    query = compile_query(CATALOG, text + " return { $p.name } }")
+    assert query.bind({"s": "a"}, now_ms=0).params["s"] == "a"
+
+
+def test_an_enum_parameter_takes_its_own_words_only():
+    text = "query q($s: enum(big, small)) { match { $p: Person $p.name = $s } return { $s as s } }"
+    query = compile_query(CATALOG, text)
+    assert query.bind({"s": "big"}, now_ms=0).params["s"] == "big"
+    with pytest.raises(ParamError, match=r"'bog' is not one of enum\(big, small\)"):
+        query.bind({"s": "bog"}, now_ms=0)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "hint"), [("{2,}", "{2,5}"), ("{0,}", "{1,5}"), ("{7,}", "{7,7}")]
+)
+def test_the_hint_for_a_walk_without_an_end_is_a_walk_that_is_accepted(bounds, hint):
+    text = "query q() {{ match {{ $p: Person $p knows{} $f }} return {{ $f.name }} }}"
+    with pytest.raises(DiagnosticsError) as told:
+        compile_query(CATALOG, text.format(bounds))
+    assert told.value.diagnostics[0].hint == f"write `{hint}`"
+    assert compile_query(CATALOG, text.format(hint))

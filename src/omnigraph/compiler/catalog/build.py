@@ -104,7 +104,8 @@ def _draft(ast: syntax.SchemaAst) -> SchemaIr:
 
 
 def _interface(found: syntax.InterfaceDecl) -> IrInterface:
-    return IrInterface(found.name.text, 0, _properties(found.properties))
+    annotations, _ = _annotations(found.annotations)
+    return IrInterface(found.name.text, 0, _properties(found.properties), annotations)
 
 
 def _node(found: syntax.NodeDecl, interfaces: Mapping[str, syntax.InterfaceDecl]) -> IrNode:
@@ -192,7 +193,7 @@ def catalog_of(ir: SchemaIr) -> Catalog:
 
 
 def _interface_type(found: IrInterface) -> InterfaceType:
-    return InterfaceType(found.name, found.type_id, _columns(found))
+    return InterfaceType(found.name, found.type_id, _columns(found), found.annotations)
 
 
 def _node_type(found: IrNode) -> NodeType:

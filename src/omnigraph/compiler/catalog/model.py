@@ -79,6 +79,7 @@ class InterfaceType:
     name: str
     type_id: int
     properties: Mapping[str, Property]
+    annotations: tuple[Annotation, ...] = ()
 
 
 @dataclass(frozen=True)

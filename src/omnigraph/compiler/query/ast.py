@@ -312,6 +312,8 @@ class ParamType:
     is_list: bool = False
     nullable: bool = False
     dim: int | None = None
+    words: tuple[str, ...] = ()
+    """Of an enum, in the order they are written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Checks only what belongs to spelling: escapes, digits, variable names, annotatio
 # ruff: noqa: D102 - a method is described by the grammar rule of its name
 from __future__ import annotations
 
+import re
 from typing import Any, NoReturn
 
 from lark import Transformer
@@ -19,7 +20,9 @@ from omnigraph.compiler.syntax import tokens, unescape
 from omnigraph.compiler.types import INTEGER_BOUNDS, Scalar
 
 _META = ("description", "instruction")
-_MIN_INT, _MAX_INT = INTEGER_BOUNDS[Scalar.I64]
+_ENUM_WORD = re.compile(r"[A-Za-z0-9_-]+")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_MIN_INT, _MAX_INT = INTEGER_BOUNDS[Scalar.I64][0], INTEGER_BOUNDS[Scalar.U64][1]
 
 
 class RefusedError(Exception):
@@ -134,6 +137,10 @@ class AstBuilder(Transformer[Any, ast.Query]):
     def vector_type(self, children: list[Token]) -> tuple[ast.ParamType, Token]:
         name, dim = children[0], _count(children[1])
         return ast.ParamType(name.value, nullable=len(children) > 3, dim=dim), children[-1]
+
+    def enum_type(self, children: list[Token]) -> tuple[ast.ParamType, Token]:
+        words, nullable = _enum_words(children[0]), len(children) > 1
+        return ast.ParamType("enum", nullable=nullable, words=words), children[-1]
 
     # Read body
 
@@ -376,6 +383,17 @@ class AstBuilder(Transformer[Any, ast.Query]):
     def predicate_null(self, children: list[Token]) -> ast.PredicateNullTest:
         name, test = children
         return ast.PredicateNullTest(name.value, _negated(test), _span(name, test))
+
+
+def _enum_words(token: Token) -> tuple[str, ...]:
+    """Return the words of `enum(a, b-c)`; they may hold hyphens, so they are one token here."""
+    inside = _COMMENT.sub(" ", token.value[token.value.index("(") + 1 : -1])
+    words = tuple(word.strip() for word in inside.split(","))
+    for word in words:
+        if not _ENUM_WORD.fullmatch(word):
+            what = f"`{word}` is not a word of an enum" if word else "a word of the enum is missing"
+            _refuse("P010", what, _span(token), "write for example `enum(open, closed)`")
+    return words
 
 
 def _inner_word(undirected: str) -> str:

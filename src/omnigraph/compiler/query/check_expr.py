@@ -307,8 +307,8 @@ class ExprChecker:
         if call.fn is AggregateFn.COUNT:
             return typed.Aggregate(call.fn, arg, typed.COUNT_TYPE, call.distinct)
         if call.fn in _ORDERED_AGGREGATES:
-            if not (kind.is_numeric or kind.is_plain_string):
-                message = f"`{call.fn}` needs a number or a String, this is {kind}"
+            if kind.is_list or kind.scalar is Scalar.VECTOR:
+                message = f"`{call.fn}` needs single values in an order, this is {kind}"
                 self.ctx.report("T8", message, call.arg.span)
                 return None
             result = PropType(kind.scalar, nullable=True, enum_values=kind.enum_values)

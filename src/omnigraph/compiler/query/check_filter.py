@@ -6,7 +6,7 @@ from omnigraph.compiler.diagnostics import did_you_mean
 from omnigraph.compiler.operations import CompareOp
 from omnigraph.compiler.query import ast, typed
 from omnigraph.compiler.query.check_expr import ExprChecker
-from omnigraph.compiler.query.scope import Unknown
+from omnigraph.compiler.query.scope import Context, Unknown
 from omnigraph.compiler.types import PropType, Scalar, compatible
 
 _IDENTITY = frozenset({CompareOp.EQ, CompareOp.NE})
@@ -24,7 +24,16 @@ def check_filter(checker: ExprChecker, clause: ast.Filter) -> typed.Compare | No
     if problem is not None:
         checker.ctx.report("T7", problem[0], clause.span, problem[1])
         return None
+    note_enums(checker.ctx, left, clause.op, right)
     return typed.Compare(left, clause.op, right)
+
+
+def note_enums(ctx: Context, left: typed.Scalarish, op: CompareOp, right: typed.Scalarish) -> None:
+    """Remember which parameters have to be words of an enum for a comparison to mean something."""
+    if op in _IDENTITY or op is CompareOp.IN:
+        ctx.note_enum(left.type, right)
+    if op in _IDENTITY:
+        ctx.note_enum(right.type, left)
 
 
 def check_null_test(checker: ExprChecker, clause: ast.NullTest) -> typed.IsNull | None:

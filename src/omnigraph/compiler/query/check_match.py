@@ -29,7 +29,37 @@ def check_match(
     if len(steps) > MAX_TRAVERSALS:
         message = f"a query has at most {MAX_TRAVERSALS} traversals, this one has {len(steps)}"
         ctx.report("T31", message, steps[MAX_TRAVERSALS].span, "split the query")
+    _refuse_shadows(ctx, clauses)
     return _ClauseChecker(ctx, scope).run(clauses), scope
+
+
+def _refuse_shadows(ctx: Context, clauses: tuple[ast.Clause, ...]) -> None:
+    """Refuse a name that is a parameter and a node or edge: it would mean both, by place."""
+    told = {ast.ANONYMOUS}
+    for name, span, what in _bindings(ctx, clauses):
+        if name in told or not ctx.is_param(name):
+            continue
+        told.add(name)
+        message = f"`${name}` is a parameter and cannot also be {what}"
+        hint = "give one of them another name; to compare with the value, use it in a filter"
+        ctx.report("T26", message, span, hint)
+
+
+def _bindings(ctx: Context, clauses: tuple[ast.Clause, ...]) -> Iterator[tuple[str, Span, str]]:
+    """Yield every name that stands for a node or an edge, inside negations, too."""
+    for clause in clauses:
+        match clause:
+            case ast.Binding():
+                yield clause.var, clause.span, "a node"
+            case ast.Traversal() if ctx.catalog.find_edge(clause.edge) is not None:
+                yield clause.src, clause.span, "a node"
+                yield clause.dst, clause.dst_span, "a node"
+                if clause.edge_var is not None:
+                    yield clause.edge_var, clause.edge_var_span, "an edge"
+            case ast.Negation():
+                yield from _bindings(ctx, clause.clauses)
+            case _:
+                pass
 
 
 def _traversals(clauses: tuple[ast.Clause, ...]) -> Iterator[ast.Traversal]:
@@ -212,7 +242,10 @@ class _ClauseChecker:
         if bounds is None:
             return 1, 1
         if bounds.max is None:
-            message, hint = "unbounded traversal is disabled", f"write `{{{bounds.min or 1},5}}`"
+            message, hint = (
+                "unbounded traversal is disabled",
+                f"write `{{{bounds.min or 1},{max(bounds.min, 5)}}}`",
+            )
         elif bounds.min < 1:
             message, hint = "a traversal has at least one hop", f"write `{{1,{bounds.max or 1}}}`"
         elif bounds.max < bounds.min:

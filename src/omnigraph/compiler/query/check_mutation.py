@@ -7,7 +7,7 @@ from typing import assert_never
 from omnigraph.compiler.catalog.model import EdgeType, NodeType
 from omnigraph.compiler.diagnostics import did_you_mean
 from omnigraph.compiler.query import ast, typed
-from omnigraph.compiler.query.check_filter import comparison_problem
+from omnigraph.compiler.query.check_filter import comparison_problem, note_enums
 from omnigraph.compiler.query.check_value import check_assignment, resolve_value
 from omnigraph.compiler.query.scope import Context, column_type, property_hint
 from omnigraph.compiler.source import Span
@@ -178,6 +178,7 @@ def _predicate(
     if problem is not None:
         ctx.report("T7", problem[0], predicate.span, problem[1])
         return None
+    note_enums(ctx, target, predicate.op, value)
     return typed.Compare(target, predicate.op, value)
 
 

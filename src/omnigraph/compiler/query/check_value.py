@@ -46,6 +46,7 @@ def check_inline_match(
         return None
     if isinstance(value, typed.Literal) and not _in_enum(ctx, wanted, value, item):
         return None
+    ctx.note_enum(wanted, value)
     return typed.Compare(target, CompareOp.CONTAINS if found.is_list else CompareOp.EQ, value)
 
 

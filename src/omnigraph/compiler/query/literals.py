@@ -29,6 +29,7 @@ _KIND_TYPES = {
     ast.LiteralKind.DATE: PropType(Scalar.DATE),
     ast.LiteralKind.DATETIME: PropType(Scalar.DATETIME),
 }
+_MAX_I64 = INTEGER_BOUNDS[Scalar.I64][1]
 _F32_MAX = 3.4028234663852886e38
 EXACT_INTEGERS = {Scalar.F32: 2**24, Scalar.F64: 2**53}
 """Up to here, and down to its negative, a float type holds every integer."""
@@ -96,6 +97,8 @@ def infer(literal: ast.Literal) -> typed.Literal:
             return typed.Literal(parse_date(text), kind)
         case ast.LiteralKind.DATETIME, str(text):
             return typed.Literal(parse_datetime(text), kind)
+        case ast.LiteralKind.INT, int(number) if number > _MAX_I64:
+            return typed.Literal(number, PropType(Scalar.U64))
         case _, (str() | int() | float()) as value:
             return typed.Literal(value, kind)
         case _:

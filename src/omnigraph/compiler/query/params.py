@@ -19,6 +19,7 @@ from omnigraph.compiler.types import FLOATS, INTEGER_BOUNDS, INTEGERS, PropType,
 from omnigraph.errors import BadRequestError
 
 MAX_SAFE_INTEGER = 2**53 - 1
+_MAX_I64 = INTEGER_BOUNDS[Scalar.I64][1]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_MS = parse_datetime("0001-01-01")
 _LAST_MS = parse_datetime("9999-12-31T23:59:59.999Z")
@@ -153,9 +154,22 @@ def _bind(param: Param, values: Mapping[str, Any], mode: ParamMode) -> ParamValu
         hint = f"declare it `${param.name}: {kind}?`"
         raise ParamError(param.name, reason, kind, hint=hint)
     try:
-        return coerce(value, kind, mode)
+        bound = coerce(value, kind, mode)
     except ValueError as error:
         raise ParamError(param.name, str(error), kind) from None
+    for enum in (*((kind,) if kind.enum_values else ()), *param.enums):
+        for word in bound if isinstance(bound, tuple) else (bound,):
+            _check_word(param, word, enum)
+    return bound
+
+
+def _check_word(param: Param, word: ParamValue, enum: PropType) -> None:
+    """Refuse a word that no row can hold: the comparison would silently find nothing."""
+    assert enum.enum_values is not None
+    if word not in enum.enum_values:
+        hint = did_you_mean(str(word), enum.enum_values)
+        reason = f"'{word}' is not one of {enum.required()}"
+        raise ParamError(param.name, reason, param.type, hint=hint)
 
 
 def coerce(value: object, kind: PropType, mode: ParamMode = ParamMode.STANDARD) -> ParamValue:
@@ -248,8 +262,6 @@ def _integer(value: object, scalar: Scalar, mode: ParamMode) -> int:
     low, high = INTEGER_BOUNDS[scalar]
     if not low <= number <= high:
         raise ValueError(f"value {number} exceeds {scalar}")
-    if number > INTEGER_BOUNDS[Scalar.I64][1]:  # values travel as signed 64-bit numbers
-        raise ValueError(f"value {number} is beyond 2^63-1, where parameters stop")
     return number
 
 
@@ -307,7 +319,7 @@ def _infer(value: object, mode: ParamMode) -> ParamValue:
         case str():
             return _unicode(value)
         case int():
-            return _integer(value, Scalar.I64, mode)
+            return _integer(value, Scalar.U64 if value > _MAX_I64 else Scalar.I64, mode)
         case float():
             return as_float(value, Scalar.F64)
         case list() | tuple():

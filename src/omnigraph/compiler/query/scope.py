@@ -35,10 +35,18 @@ class Context:
     findings: DiagnosticList
     params: Mapping[str, typed.Param] = field(default_factory=dict)
     broken_params: frozenset[str] = frozenset()
+    enums: dict[str, dict[PropType, None]] = field(default_factory=dict)
+    """The enums that parameters are compared with, by parameter."""
 
     def is_param(self, name: str) -> bool:
         """Whether a name is declared in the header, even with a type that was reported."""
         return name in self.params or name in self.broken_params
+
+    def note_enum(self, kind: PropType, other: typed.Scalarish) -> None:
+        """Remember that a parameter is compared with an enum, so that its value is checked."""
+        if kind.enum_values is None or not isinstance(other, typed.Param):
+            return
+        self.enums.setdefault(other.name, {})[kind.item().required()] = None
 
     def report(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
         """Keep an error."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.compiler.diagnostics import DiagnosticList, did_you_mean
 from omnigraph.compiler.query import ast, typed
@@ -33,14 +35,13 @@ def check_query(catalog: Catalog, query: ast.Query, findings: DiagnosticList) ->
     params = _check_params(ctx, query)
     ctx.params = params
     ctx.broken_params = frozenset(param.name for param in query.params) - params.keys()
-    declared = tuple(params.values())
     match query.body:
         case ast.ReadBody() as body:
             clauses, scope = check_match(ctx, body.match)
             result = check_return(ctx, body, scope)
             return typed.TypedRead(
                 query.name,
-                declared,
+                _declared(ctx),
                 clauses,
                 declared_variables(body.match),
                 result.columns,
@@ -53,7 +54,14 @@ def check_query(catalog: Catalog, query: ast.Query, findings: DiagnosticList) ->
         case ast.MutationBody() as body:
             statements = [check_statement(ctx, statement) for statement in body.statements]
             kept = tuple(statement for statement in statements if statement is not None)
-            return typed.TypedMutation(query.name, declared, kept)
+            return typed.TypedMutation(query.name, _declared(ctx), kept)
+
+
+def _declared(ctx: Context) -> tuple[typed.Param, ...]:
+    """Return the parameters as a caller has to fill them, once all of the query is known."""
+    return tuple(
+        replace(param, enums=tuple(ctx.enums.get(param.name, ()))) for param in ctx.params.values()
+    )
 
 
 def _check_params(ctx: Context, query: ast.Query) -> dict[str, typed.Param]:
@@ -72,8 +80,19 @@ def _check_params(ctx: Context, query: ast.Query) -> dict[str, typed.Param]:
     return params
 
 
+def _enum_type(ctx: Context, param: ast.Param) -> PropType | None:
+    words = param.type.words
+    for at, word in enumerate(words):
+        if word in words[:at]:
+            ctx.report("T26", f"`{word}` stands twice in the enum", param.span)
+            return None
+    return PropType(Scalar.STRING, nullable=param.type.nullable, enum_values=tuple(sorted(words)))
+
+
 def _param_type(ctx: Context, param: ast.Param) -> PropType | None:
     written = param.type
+    if written.words:
+        return _enum_type(ctx, param)
     scalar = _SCALARS.get(written.name)
     if scalar is None:
         hint = did_you_mean(written.name, _SCALARS) or f"the types are {', '.join(_SCALARS)}"

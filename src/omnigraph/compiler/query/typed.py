@@ -64,6 +64,8 @@ class Param:
 
     name: str
     type: PropType
+    enums: tuple[PropType, ...] = ()
+    """Where it is declared: the enums it is compared with; another word would find nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,7 @@ class InterfaceDecl:
     name: Name
     properties: tuple[Property, ...]
     constraints: tuple[Constraint, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

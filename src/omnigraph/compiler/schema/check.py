@@ -33,6 +33,7 @@ from omnigraph.compiler.types import PropType, Scalar
 
 _ENDPOINTS = ("src", "dst")
 _ONCE = frozenset({"description", "instruction", "rename_from"})
+_ON_INTERFACES = frozenset({"description", "instruction"})
 
 
 def check_schema(ast: SchemaAst, findings: DiagnosticList, unread: Unread) -> None:
@@ -62,6 +63,12 @@ class _Checker:
 
     def interface(self, interface: InterfaceDecl) -> None:
         owner = f"interface `{interface.name}`"
+        self.annotations(interface.annotations, owner)
+        for found in interface.annotations:
+            if found.name not in _ON_INTERFACES:
+                message = f"@{found.name} is not supported on interfaces"
+                hint = "an interface takes @description and @instruction"
+                self.report("S005", message, found.span, hint)
         self.properties(interface.properties, "node")
         types = {prop.name.text: prop.type for prop in interface.properties}
         for constraint in interface.constraints:

@@ -208,6 +208,5 @@ def _hint(kind: str, text: str, accepts: set[str]) -> str | None:
     if kind == "_COMMA" and "NAME" in accepts:
         return "properties are separated by space or new lines, not by commas"
     if kind == "AT" and "_LBRACE" in accepts:
-        before_list = "_COMMA" in accepts
-        return "annotations come before `implements`" if before_list else "interfaces take none"
+        return "annotations come before `implements`"
     return None

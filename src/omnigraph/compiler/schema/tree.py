@@ -67,9 +67,10 @@ class _Reader:
     report: Reporter
 
     def interface(self, tree: Tree[Any]) -> InterfaceDecl:
-        _, name, body = children(tree)
+        _, name, *items, body = children(tree)
+        annotations = self.header(items, "interface")
         members = self.body(body, "interface")
-        return InterfaceDecl(_name(name), members.properties, members.constraints)
+        return InterfaceDecl(_name(name), members.properties, members.constraints, annotations)
 
     def node(self, tree: Tree[Any]) -> NodeDecl | None:
         _, name, *items, implements, body = children(tree)
