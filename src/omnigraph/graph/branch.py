@@ -136,7 +136,7 @@ class GraphBranch(GraphView):
             state.catalog,
             self.name,
             who,
-            state.options.embedder,
+            state.embedder,
             state.options.clock,
             state.input_options,
             message,
@@ -192,9 +192,7 @@ class GraphBranch(GraphView):
         from omnigraph.pipeline.embed.graph import EmbedTarget, embed_graph  # a bulk job
 
         state, who = self._state, self._who(actor, message=message)
-        target = EmbedTarget(
-            state.store, state.catalog, self.name, who, state.options.embedder, message
-        )
+        target = EmbedTarget(state.store, state.catalog, self.name, who, state.embedder, message)
         with state.job_budget(limits):
             return embed_graph(target, types, mode, progress)
 

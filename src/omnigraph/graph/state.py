@@ -13,7 +13,7 @@ from omnigraph.engine.contract import Catalogs
 from omnigraph.engine.read.reader import GraphReader
 from omnigraph.engine.write.writer import GraphWriter
 from omnigraph.errors import BadRequestError
-from omnigraph.graph.configured import input_options, settled
+from omnigraph.graph.configured import chosen_embedder, input_options, settled
 from omnigraph.graph.options import GraphOptions
 from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.options import S3Options
@@ -33,7 +33,8 @@ class GraphState:
         inherited = limits_in_force(environment)
         PROCESS.open(inherited.process_memory)
         self.options = settled(options, environment, inherited)
-        embedder, watch = options.embedder, Watch(options.clock, self.options.slow_query_ms)
+        self.embedder = chosen_embedder(options, environment)
+        embedder, watch = self.embedder, Watch(options.clock, self.options.slow_query_ms)
         self.catalogs = Catalogs()
         self.reader = GraphReader(self.catalogs, options.image_bytes, embedder, watch)
         self.writer = GraphWriter(self.catalogs, self.reader.cache, embedder, watch)

@@ -140,7 +140,7 @@ def _check_required(
         if prop.type.nullable or name in given:
             continue
         embed = kind.embeds.get(name)
-        if embed is None:
+        if embed is None or embed.by_hand:
             ctx.report("T12", f"{kind.name} needs `{name}`", statement.span, f"add `{name}: …`")
         elif embed.source not in given:
             message = f"{kind.name} needs `{name}` or its source `{embed.source}`"

@@ -20,7 +20,7 @@ from omnigraph.engine.search.embedder import Embedder, EmbeddingError
 from omnigraph.engine.search.spaces import Filled
 from omnigraph.engine.write.change_set import ChangeSet, TableChange
 from omnigraph.engine.write.commit import record_fills
-from omnigraph.engine.write.embed import fill_vectors
+from omnigraph.engine.write.embed import can_be_embedded, fill_vectors
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.pipeline.model import require_names
 from omnigraph.storage.commit.session import WriteSession
@@ -143,11 +143,18 @@ def _chosen(catalog: Catalog, types: Sequence[str]) -> list[NodeType]:
             raise NotFoundError(
                 f"there is no node type '{name}'", hint=did_you_mean(name, list(catalog.nodes))
             )
-        if not node.embeds:
-            raise BadRequestError(f"{name} has no @embed property", hint="there is nothing to fill")
+        if not _is_filled(node):
+            text = f"{name} has no @embed property that a model fills"
+            raise BadRequestError(text, hint="there is nothing to fill")
     return [
-        node for node in catalog.nodes.values() if node.embeds and (not types or node.name in types)
+        node
+        for node in catalog.nodes.values()
+        if _is_filled(node) and (not types or node.name in types)
     ]
+
+
+def _is_filled(node: NodeType) -> bool:
+    return any(not embed.by_hand for embed in node.embeds.values())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,18 +218,19 @@ class _Refill:
         for embed in self.node.embeds.values():
             if self.mode == "reembed_all":
                 rows = _emptied(rows, embed)
-            missing = pc.and_(pc.is_null(rows[embed.target]), pc.is_valid(rows[embed.source]))
-            embedded[f"{self.node.name}.{embed.target}"] += pc.sum(missing).as_py() or 0
         change = ChangeSet({self.node.table_key: TableChange(rows)})
         done = fill_vectors(change, self.catalog, self.embedder).upserts(self.node.table_key)
         assert done is not None
+        for embed in self.node.embeds.values():
+            made = rows[embed.target].null_count - done[embed.target].null_count
+            embedded[f"{self.node.name}.{embed.target}"] += made
         return done
 
     def _mask(self, rows: pa.Table) -> pa.ChunkedArray:
         """Return which rows get a vector: those with text, without a vector or all of them."""
         found: pa.ChunkedArray | None = None
         for embed in self.node.embeds.values():
-            one = pc.is_valid(rows[embed.source])
+            one = can_be_embedded(embed, rows)
             if self.mode == "fill_missing":
                 one = pc.and_(one, pc.is_null(rows[embed.target]))
             found = one if found is None else pc.or_(found, one)
@@ -235,5 +243,5 @@ def _emptied(rows: pa.Table, embed: Embed) -> pa.Table:
     at = rows.schema.get_field_index(embed.target)
     field = rows.schema.field(at)
     nothing = pa.nulls(len(rows), field.type)
-    kept = pc.if_else(pc.is_valid(rows[embed.source]), nothing, rows[embed.target])
+    kept = pc.if_else(can_be_embedded(embed, rows), nothing, rows[embed.target])
     return rows.set_column(at, field.with_nullable(True), kept)
