@@ -62,7 +62,7 @@ def test_an_edge_that_must_be_there_once_leads_elsewhere_in_one_statement(graph,
     assert edge_ids(graph) == ids
     with omnigraph.connect(graph.uri) as fresh:
         assert works(fresh) == works(graph)
-        assert fresh.verify() == []
+        assert [one.kind for one in fresh.verify()] == ["missing_edges"]
 
 
 def test_other_properties_move_along_and_diffs_show_both_ends(graph):
@@ -122,3 +122,13 @@ def test_a_node_property_may_bear_the_name_of_an_end_s_column(graph):
     graph.mutate('query m() { update Company set { src: 5 } where name = "x" }')
     text = 'query q() { match { $c: Company { name: "x" } } return { $c.src as s } }'
     assert graph.query(text).to_dicts() == [{"s": 5}]
+
+
+def test_nodes_that_still_lack_their_first_edge_are_told_by_verify(graph):
+    graph.branches.create("dev")
+    graph.mutate('query m() { insert Person { name: "dee" } }', branch="dev")
+    found = [one for one in graph.verify() if one.kind == "missing_edges"]
+    assert [(one.subject, one.detail, one.harmless) for one in found] == [
+        ("edge:WorksAt on 'main'", "1 Person without any, 1 needed: 'cy'", True),
+        ("edge:WorksAt on 'dev'", "2 Person without any, 1 needed: 'cy', 'dee'", True),
+    ]

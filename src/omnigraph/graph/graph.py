@@ -8,6 +8,7 @@ snapshot and never looks at the head again; writes queue by branch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -52,7 +53,8 @@ from omnigraph.engine.contract import (
 )
 from omnigraph.engine.merge.replay import Replay
 from omnigraph.engine.merge.resolve import resolutions
-from omnigraph.errors import BadRequestError
+from omnigraph.engine.verify import lonely_sources
+from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.branch import GraphBranch, view_at
 from omnigraph.graph.changes import GraphChanges
 from omnigraph.graph.history import Branches, Commits
@@ -479,7 +481,13 @@ class Graph(Closing):
 
     def verify(self) -> list[Finding]:
         """Check the graph against its own rules; it is sound if every finding is harmless."""
-        return self.store.verify()
+        found = self.store.verify()
+        if not any(one.kind.startswith("unreadable") for one in found):
+            for one in self.store.branches.list():
+                with suppress(NotFoundError):  # deleted meanwhile
+                    snapshot = self.store.snapshot(one.name)
+                    found += lonely_sources(snapshot, self._state.catalog(snapshot))
+        return found
 
     def repair(
         self, branch: str | None = None, *, confirm: bool = False, force: bool = False
