@@ -18,7 +18,7 @@ from omnigraph.engine.write.request import MutationRequest
 from omnigraph.errors import BadRequestError
 from omnigraph.graph.requests import check_labels, who_writes
 from omnigraph.graph.state import GraphState
-from omnigraph.graph.texts import read_text
+from omnigraph.graph.texts import read_query
 from omnigraph.graph.turns import TURNS
 from omnigraph.graph.view import GraphView
 from omnigraph.pipeline.model import load_options
@@ -60,7 +60,7 @@ class GraphBranch(GraphView):
         """Run a mutation: all of its statements as one commit, or none.
 
         Args:
-            source: the query text, or the path of a `.gq` file.
+            source: the query text, or the path of a `.gq` file; its body alone will do.
             name: which query of the text; needed when it has several.
             params: parameter values by name, without `$`.
             actor: who does it; kept on the commit.
@@ -80,7 +80,9 @@ class GraphBranch(GraphView):
         labels = {"message": message, "if_head": if_head, "idempotency_key": idempotency_key}
         who = self._who(actor, **labels)
         asked = Preconditions(if_head, idempotency_key)
-        request = MutationRequest(read_text(source), name, params, self.name, who, message, asked)
+        request = MutationRequest(
+            read_query(source, params), name, params, self.name, who, message, asked
+        )
         with TURNS.writing(), self._state.job_budget(limits, cancel) as budget:
             return self._state.writer.mutate(self._state.store, request, budget)
 

@@ -19,7 +19,7 @@ from omnigraph.engine.read.blob_bytes import blob_bytes
 from omnigraph.errors import BadRequestError
 from omnigraph.graph.history import graph_snapshot
 from omnigraph.graph.state import GraphState
-from omnigraph.graph.texts import read_text
+from omnigraph.graph.texts import read_query
 from omnigraph.graph.turns import TURNS
 from omnigraph.storage.manifest.snapshot import Snapshot
 
@@ -65,7 +65,7 @@ class GraphView:
         """Run a read query.
 
         Args:
-            source: the query text, or the path of a `.gq` file.
+            source: the query text, or the path of a `.gq` file; its body alone will do.
             name: which query of the text; needed when it has several.
             params: parameter values by name, without `$`.
             limits: time, row and memory limits of this run.
@@ -80,7 +80,9 @@ class GraphView:
         TURNS.give_way()
         state = self._state
         with state.query_budget(limits, cancel) as budget:
-            return state.reader.query(self._take(), read_text(source), name, params, budget)
+            return state.reader.query(
+                self._take(), read_query(source, params), name, params, budget
+            )
 
     def stream(
         self,
@@ -102,7 +104,7 @@ class GraphView:
         budget = self._state.query_budget(limits, cancel)
         try:
             with budget.current():
-                given = (self._take(), read_text(source), name, params)
+                given = (self._take(), read_query(source, params), name, params)
                 return self._state.reader.stream(*given, budget, batch_rows)
         except BaseException:
             budget.close()
@@ -123,14 +125,16 @@ class GraphView:
         """
         state = self._state
         with state.query_budget(limits, cancel) as budget:
-            return state.reader.profile(self._take(), read_text(source), name, params, budget)
+            return state.reader.profile(
+                self._take(), read_query(source, params), name, params, budget
+            )
 
     def explain(self, source: Text, name: str | None = None) -> str:
         """Return the operators a query runs as on this state.
 
         Behind each stands how it gets at its rows, and how many are expected.
         """
-        return self._state.reader.explain(self._take(), read_text(source), name)
+        return self._state.reader.explain(self._take(), read_query(source), name)
 
     def read_blob(self, type_name: str, id: str, prop: str) -> bytes | None:
         """Return the bytes of one Blob, of which queries only return a description.
