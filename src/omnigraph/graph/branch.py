@@ -40,6 +40,10 @@ class GraphBranch(GraphView):
         self.name = name
         self.actor = actor
 
+    def __repr__(self) -> str:
+        who = "" if self.actor is None else f", actor={self.actor!r}"
+        return f"{type(self).__name__}({self._state.described()}, {self.name!r}{who})"
+
     def at(self, moment: str | int) -> GraphView:
         """Return the graph as it was: at a commit id, or at a version of this branch."""
         return view_at(self._state, self.name, moment)

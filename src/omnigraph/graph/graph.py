@@ -25,6 +25,7 @@ from omnigraph.api.keywords import (
     QueryKeywords,
 )
 from omnigraph.api.merges import ChangeApplied, Strategy
+from omnigraph.api.notebook import FixedText
 from omnigraph.api.progress import Progress
 from omnigraph.api.protocols import AnyGraph, BranchView, Reads, Text
 from omnigraph.api.query import Profile, QueryResult
@@ -90,6 +91,13 @@ class Graph(Closing):
         self.tags = Tags(state, actor)
         self.runs = Runs(state, actor)
 
+    def __repr__(self) -> str:
+        """Say which graph this is, and in whose name it is used."""
+        state = self._state.described()
+        return (
+            f"Graph({state})" if self._actor is None else f"Graph({state}, actor={self._actor!r})"
+        )
+
     @property
     def store(self) -> GraphStore:
         """The storage below; for tools, not for everyday use."""
@@ -103,7 +111,7 @@ class Graph(Closing):
     @property
     def schema(self) -> str:
         """The accepted schema text."""
-        return self.store.read_file(SCHEMA_FILE).decode()
+        return FixedText(self.store.read_file(SCHEMA_FILE).decode())
 
     @property
     def catalog(self) -> Catalog:

@@ -34,6 +34,9 @@ class Branches:
         self._state = state
         self._actor = actor
 
+    def __repr__(self) -> str:
+        return f"Branches({self._state.described()})"
+
     def list(self) -> list[str]:
         """Return the names of all branches, main first, then sorted."""
         return [info.name for info in self._state.store.branches.list()]
@@ -124,6 +127,9 @@ class Commits:
 
     def __init__(self, state: GraphState) -> None:
         self._state = state
+
+    def __repr__(self) -> str:
+        return f"Commits({self._state.described()})"
 
     def list(
         self,

@@ -46,6 +46,10 @@ class GraphState:
             raise ClosedError("this graph is closed", hint="connect again")
         return self._store
 
+    def described(self) -> str:
+        """Return what the graph is called where handles are shown."""
+        return "closed" if self._store is None else repr(self.uri)
+
     @property
     def uri(self) -> str:
         """Where the graph lives."""

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from omnigraph.api.history import GraphSnapshot
+from omnigraph.api.notebook import FixedText
 from omnigraph.api.protocols import Text
 from omnigraph.api.query import Profile, QueryResult
 from omnigraph.api.words import EXPORT_FORMATS, ExportFormat
 from omnigraph.api.writes import ExportResult
 from omnigraph.base.arguments import text_argument
 from omnigraph.base.budget import Limits
+from omnigraph.base.extras import load_extra
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.engine.read.blob_bytes import blob_bytes
 from omnigraph.errors import BadRequestError
@@ -38,6 +40,9 @@ class GraphView:
     def __init__(self, state: GraphState, take: Callable[[], Snapshot]) -> None:
         self._state = state
         self._take = take
+
+    def __repr__(self) -> str:
+        return f"GraphView({self._state.described()})"
 
     @property
     def uri(self) -> str:
@@ -134,7 +139,7 @@ class GraphView:
 
         Behind each stands how it gets at its rows, and how many are expected.
         """
-        return self._state.reader.explain(self._take(), read_query(source), name)
+        return FixedText(self._state.reader.explain(self._take(), read_query(source), name))
 
     def read_blob(self, type_name: str, id: str, prop: str) -> bytes | None:
         """Return the bytes of one Blob, of which queries only return a description.
@@ -217,6 +222,7 @@ class GraphView:
         Args:
             session: a SparkSession whose Python has this package.
         """
+        load_extra("pyspark", "spark", "graph.spark")
         from omnigraph.graph.spark_source import frames  # needs PySpark
 
         snapshot, s3 = self._take(), self._state.options.storage.s3
