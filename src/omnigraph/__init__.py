@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from omnigraph.errors import OmniGraphError
     from omnigraph.graph import Graph, GraphOptions, connect, init
 
-__version__ = "0.1.0"
+__version__ = "0.3.0"
 __all__ = [
     "Graph",
     "GraphOptions",

@@ -46,6 +46,12 @@ def run(arguments: Sequence[str]) -> int:
         return output.EXIT_FAILURE
 
 
+def serve() -> None:
+    """Run `omnigraph serve` under its own name, `omnigraph-server`."""
+    sys.argv[1:1] = ["serve"]
+    main()
+
+
 def main() -> None:
     """Run the command line of this process."""
     try:

@@ -40,6 +40,7 @@ from omnigraph.cli.target import (
     locate_named,
     one_uri,
     read_settings,
+    resolve,
 )
 from omnigraph.cli.target import merged as merged_flags
 
@@ -71,7 +72,16 @@ class AskedGraph:
     def find_uri(self, settings: Settings) -> str | None:
         """Return the address of the graph, if anything names one."""
         word = one_uri(self.word, self.flags.uri)
-        return find_uri(settings, word, merged_flags(self.ctx, self.flags))
+        return find_uri(settings, word, self.merged())
+
+    def merged(self) -> Flags:
+        """Return the flags of this command over those in front of it."""
+        return merged_flags(self.ctx, self.flags)
+
+    def served_uri(self, settings: Settings) -> str:
+        """Return the address of the graph to serve: as said, else as the server's settings say."""
+        word = one_uri(self.word, self.flags.uri)
+        return resolve(settings, word, self.merged(), settings.server.graph)
 
     def named(self, words: Sequence[str], what: str) -> tuple[Place, str]:
         """Return the graph and a name on it, given in either order."""

@@ -24,6 +24,7 @@ from omnigraph.cli.commands import (
     replay,
     run,
     schema,
+    serve,
     tag,
 )
 from omnigraph.cli.commands import shell as shell_command
@@ -72,6 +73,7 @@ app.command("fmt")(fmt.fmt)
 app.command("verify")(graph.verify)
 app.command("repair")(graph.repair)
 app.add_typer(lock.app, name="lock")
+app.command("serve")(serve.serve)
 
 
 def _show_version(asked: bool) -> None:

@@ -152,6 +152,11 @@ def compile_query(catalog: Catalog, source: Source | str, name: str | None = Non
     return _CACHE.compile(catalog, source, name)
 
 
+def known_query(catalog: Catalog, source: Source, name: str | None = None) -> CompiledQuery | None:
+    """Return a query that was compiled before, or None: asking costs next to nothing."""
+    return _CACHE.find(catalog, source.text, name)
+
+
 def parse_once(source: Source) -> ast.QueryFile:
     """Return every query of a text, as `compile_query` will find them.
 
@@ -175,6 +180,10 @@ class CompileCache:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def find(self, catalog: Catalog, text: str, name: str | None) -> CompiledQuery | None:
+        """Return what a text was compiled to before, if that is still kept."""
+        return self._entries.find((catalog.schema_hash, text, name))
 
     def compile(
         self, catalog: Catalog, source: Source | str, name: str | None = None

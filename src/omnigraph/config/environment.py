@@ -114,6 +114,20 @@ def actor(environment: Environment) -> str | None:
     return environment.find("OMNIGRAPH_ACTOR")
 
 
+def count_in(environment: Environment, name: str) -> int | None:
+    """Return a variable that is a whole number from 1 on; None if it is unset.
+
+    Raises:
+        BadRequestError: it is something else.
+    """
+    text = environment.find(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal()) or int(text) < 1:
+        raise BadRequestError(f"{name} cannot be '{text}'", hint="a whole number from 1 on")
+    return int(text)
+
+
 def spark_master(environment: Environment) -> str | None:
     """Return where Spark runs, if the environment says so."""
     return environment.find("SPARK_MASTER")

@@ -11,7 +11,7 @@ from omnigraph.base.budget import DEFAULT
 from omnigraph.compiler.source import Source
 from omnigraph.config.document import Document, Section
 from omnigraph.config.environment import Environment
-from omnigraph.config.limits import LimitSettings, parse_seconds, parse_size
+from omnigraph.config.limits import LimitSettings, parse_count, parse_seconds, parse_size
 from omnigraph.config.logs import LOG_LEVELS, LogSettings, parse_milliseconds
 from omnigraph.config.settings import (
     ALIAS_COMMANDS,
@@ -114,7 +114,15 @@ def _graph(name: str, section: Section, base: Path) -> GraphEntry:
 
 
 def _server(section: Section) -> ServerSettings:
-    found = ServerSettings(section.text("graph"), section.text("bind") or ServerSettings().bind)
+    defaults = ServerSettings()
+    found = ServerSettings(
+        graph=section.text("graph"),
+        bind=section.text("bind") or defaults.bind,
+        query_seconds=section.parsed("query_seconds", parse_seconds, defaults.query_seconds),
+        query_rows=section.parsed("query_rows", parse_count, defaults.query_rows),
+        query_memory=section.parsed("query_memory", parse_size, defaults.query_memory),
+        load_size=section.parsed("load_size", parse_size, defaults.load_size),
+    )
     section.finish(_RENAMED_SERVER)
     return found
 

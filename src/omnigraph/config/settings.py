@@ -69,6 +69,13 @@ class ServerSettings:
 
     graph: str | None = None
     bind: str = "127.0.0.1:8080"
+    query_seconds: float | None = 30.0
+    """What one read may take; a request may ask for less. None is no limit."""
+    query_rows: int | None = 1_000_000
+    """Rows of any step of a read."""
+    query_memory: int | None = 256 << 20
+    load_size: int | None = 4 << 30
+    """How large the body of a streamed load may be."""
 
 
 @dataclass(frozen=True, slots=True)

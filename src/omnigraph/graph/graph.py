@@ -45,6 +45,7 @@ from omnigraph.base.closing import Closing
 from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.catalog.migration import plan_schema_migration
 from omnigraph.compiler.catalog.model import Catalog
+from omnigraph.compiler.source import Source
 from omnigraph.engine.contract import (
     SCHEMA_FILE,
     accepted_ir,
@@ -176,6 +177,19 @@ class Graph(Closing):
         """Run a read query; see `GraphView.query`."""
         return self._view(branch, at).query(source, name, params, **how)
 
+    def query_at_hand(
+        self,
+        source: Source,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str = DEFAULT_BRANCH,
+        at: str | int | None = None,
+        limits: Limits | None = None,
+    ) -> QueryResult | None:
+        """Run a read query if that takes next to no time; see `GraphView.query_at_hand`."""
+        return self._view(branch, at).query_at_hand(source, name, params, limits=limits)
+
     def stream(
         self,
         source: Text,
@@ -237,6 +251,17 @@ class Graph(Closing):
     ) -> dict[str, Any] | None:
         """Return one node or edge, or None if it is not there; see `GraphView.entity`."""
         return self._view(branch, at).entity(table_key, entity_id)
+
+    def entity_rows(
+        self,
+        table_key: str,
+        entity_id: str,
+        *,
+        branch: str = DEFAULT_BRANCH,
+        at: str | int | None = None,
+    ) -> QueryResult:
+        """Return one node or edge as a result of one row, or of none."""
+        return self._view(branch, at).entity_rows(table_key, entity_id)
 
     def entity_at(self, table_key: str, entity_id: str, moment: str | int) -> dict[str, Any] | None:
         """Return one node or edge as it was at a commit id, or at a version of main."""

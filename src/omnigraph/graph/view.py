@@ -17,6 +17,7 @@ from omnigraph.base.arguments import text_argument
 from omnigraph.base.budget import Limits
 from omnigraph.base.extras import load_extra
 from omnigraph.compiler.catalog.model import Catalog
+from omnigraph.compiler.source import Source
 from omnigraph.engine.read.blob_bytes import blob_bytes
 from omnigraph.errors import BadRequestError
 from omnigraph.graph.history import graph_snapshot
@@ -88,6 +89,22 @@ class GraphView:
             return state.reader.query(
                 self._take(), read_query(source, params), name, params, budget
             )
+
+    def query_at_hand(
+        self,
+        source: Source,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        limits: Limits | None = None,
+    ) -> QueryResult | None:
+        """Run a read query if that takes next to no time, else return None; see `query`.
+
+        For event loops: it never waits for a writer or a disk, except for the look at the head.
+        """
+        state = self._state
+        with state.query_budget(limits) as budget:
+            return state.reader.query_at_hand(self._take(), source, name, params, budget)
 
     def stream(
         self,
@@ -163,9 +180,13 @@ class GraphView:
             table_key: `node:<Type>` or `edge:<Type>`.
             entity_id: the id of the node or edge; a node with a `@key` has the key as its id.
         """
-        text_argument(entity_id, "an id")
-        found = QueryResult(self._take().open(table_key).by_ids([entity_id])).to_dicts()
+        found = self.entity_rows(table_key, entity_id).to_dicts()
         return found[0] if found else None
+
+    def entity_rows(self, table_key: str, entity_id: str) -> QueryResult:
+        """Return one node or edge as a result of one row, or of none; see `entity`."""
+        text_argument(entity_id, "an id")
+        return QueryResult(self._take().open(table_key).by_ids([entity_id]))
 
     def export(
         self,

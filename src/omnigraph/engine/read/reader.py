@@ -21,7 +21,7 @@ from omnigraph.base.calls import Watch
 from omnigraph.base.metrics import METRICS
 from omnigraph.base.recent import Recent
 from omnigraph.compiler.catalog.model import Catalog
-from omnigraph.compiler.compile import BoundQuery, CompiledQuery, compile_query
+from omnigraph.compiler.compile import BoundQuery, CompiledQuery, compile_query, known_query
 from omnigraph.compiler.ir.explain import explain_query
 from omnigraph.compiler.ir.ops import ReadIr, iter_ops
 from omnigraph.compiler.source import Source
@@ -48,13 +48,19 @@ T = TypeVar("T")
 _READY = 1_024
 
 
-@dataclass(frozen=True, slots=True)
+_FEW_ROWS = 2_000
+"""A query whose operators are all expected to have at most so many takes next to no time."""
+
+
+@dataclass(slots=True)
 class _Ready:
     """A compiled query with its plan and images at one commit."""
 
     commit: str
     plan: Planned
     images: Images
+    is_small: bool | None = None
+    """Whether it takes next to no time; looked up when somebody asks."""
 
 
 class GraphReader:
@@ -93,6 +99,32 @@ class GraphReader:
             found = self._query(snapshot, source, name, params, budget)
             seen.name, seen.rows = found.query_name, len(found)
         return found
+
+    def query_at_hand(
+        self,
+        snapshot: Snapshot,
+        source: Source,
+        name: str | None,
+        params: Mapping[str, Any] | None,
+        budget: Budget,
+    ) -> QueryResult | None:
+        """Return the rows of a query if nothing has to be read, planned or waited for, else None.
+
+        For who must not be kept, as an event loop: the query ran before on this very commit, is
+        answered from memory, and is small.
+        """
+        catalog = self._catalogs.of(snapshot)
+        compiled = known_query(catalog, source, name)
+        if compiled is None or compiled.reads.texts:
+            return None
+        ready = self._ready.find(compiled)
+        if ready is None or ready.commit != snapshot.commit_id:
+            return None
+        if ready.is_small is None:
+            ready.is_small = ready.plan.prepared.point is not None or all(
+                rows <= _FEW_ROWS for _, rows in _expected(snapshot, ready).values()
+            )
+        return self.query(snapshot, source, name, params, budget) if ready.is_small else None
 
     def _query(
         self,

@@ -1,0 +1,6 @@
+"""What the routes do, by what they are about.
+
+`reads` (queries, exports, single nodes and edges), `writes` (mutations and loads), `branches`
+(made, merged, deleted, set back; tags; single commits undone or repeated), `history` (commits,
+diffs, the feed), `upkeep` (schema, runs, compaction, cleanup, checks), `about` (health, documents).
+"""

@@ -1,0 +1,39 @@
+"""About the server itself: is it there, what does it count, what can it do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omnigraph import __version__
+from omnigraph.base.metrics import METRICS
+from omnigraph.server.call import Call
+from omnigraph.server.http import Reply
+from omnigraph.server.page import PAGE
+
+
+async def health(call: Call) -> dict[str, Any]:
+    """Say that the server answers; asks nothing of the graph."""
+    del call
+    return {"status": "ok", "version": __version__}
+
+
+async def metrics(call: Call) -> Reply:
+    """Return what this worker counted, as Prometheus reads it."""
+    del call
+    return Reply(METRICS.text().encode(), b"text/plain; version=0.0.4; charset=utf-8")
+
+
+async def openapi(call: Call) -> Reply:
+    """Return the document of the 0.3 contract."""
+    return Reply(call.served.document("contract"))
+
+
+async def openapi_full(call: Call) -> Reply:
+    """Return the document of every route."""
+    return Reply(call.served.document("full"))
+
+
+async def page(call: Call) -> Reply:
+    """Return a page that shows every route and sends requests; it needs no other host."""
+    del call
+    return Reply(PAGE.encode(), b"text/html; charset=utf-8")

@@ -1,0 +1,252 @@
+"""What happened: commits, what differs, what every commit did, the life of one node or edge."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import itertools
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import orjson
+
+from omnigraph.api.access import Action
+from omnigraph.api.changes import Diff, stats_of
+from omnigraph.api.history import CommitList, GraphCommit
+from omnigraph.api.wire import Shape
+from omnigraph.api.words import CHANGE_OPS, ENTITY_KINDS, IMAGES, ChangeOp, EntityKind, Images
+from omnigraph.base.ids import BranchName
+from omnigraph.errors import ConflictError
+from omnigraph.graph.changes import resolve_states
+from omnigraph.server.call import Call
+from omnigraph.server.http import NDJSON, Flow
+from omnigraph.server.problems import bad_request
+
+Word = TypeVar("Word", bound=str)
+_LINES_AT_ONCE = 256
+_PAGE = 10_000
+
+
+async def list_commits(call: Call) -> CommitList:
+    """Return the commits of a branch, newest first."""
+    order = call.one("order") or "desc"
+    if order not in ("asc", "desc"):
+        raise bad_request(f"?order= is asc or desc, not '{order}'")
+    limit, everything = call.number("limit"), call.flag("all")
+    branch = call.canonical(call.one("branch"))
+    call.allow(Action.READ, branch=branch)
+    since, actor = call.one("since"), call.one("actor")
+    commits = call.graph.commits
+    return CommitList(
+        tuple(
+            await call.look(
+                lambda: commits.list(
+                    branch,
+                    limit=limit,
+                    since=since,
+                    actor=actor,
+                    all=everything,
+                    reverse=order == "asc",
+                )
+            )
+        )
+    )
+
+
+async def get_commit(call: Call) -> GraphCommit:
+    """Return one commit; it is judged by the branch it was made on."""
+    found = await _commit(call)
+    call.allow(Action.READ, branch=call.canonical(found.manifest_branch))
+    return found
+
+
+async def _commit(call: Call) -> GraphCommit:
+    wanted, commits = call.words["commit_id"], call.graph.commits
+    return await call.look(lambda: commits.get(wanted))
+
+
+async def commit_changes(call: Call) -> object:
+    """Return what a commit changed, against its first parent."""
+    found = await get_commit(call)
+    if found.parent_commit_id is None:
+        raise ConflictError(
+            f"commit '{found.graph_commit_id}' has no parent to compare with",
+            hint="export it: it is the beginning",
+        )
+    return await _diff(call, found.parent_commit_id, found.graph_commit_id)
+
+
+async def diff(call: Call) -> object:
+    """Return what differs between two states."""
+    a = call.one("from")
+    b = call.one("to")
+    if a is None:
+        raise bad_request("?from= is missing", hint="?from=main&to=review, or ?from=main...review")
+    return await _diff(call, a, b)
+
+
+async def _diff(call: Call, a: str, b: str | None) -> object:
+    wanted, graph = _wanted(call), call.graph
+    token = call.one("page_token")
+    skip = 0
+    if token is not None:
+        a, b, skip = _page(token)
+    limit = call.number("limit")
+    before, after = await call.look(lambda: resolve_states(graph.store, a, b))
+    for state in (before, after):
+        call.allow(Action.READ, branch=BranchName(state.branch))
+    call.branch = BranchName(after.branch)
+    limits = call.served.read_limits
+    # By their commits, so that every page and every look is of the same two states.
+    found = await call.look(
+        lambda: graph.diff(
+            before.commit_id,
+            after.commit_id,
+            types=wanted.types,
+            kinds=wanted.kinds,
+            ops=wanted.ops,
+            columns=wanted.columns,
+            images=wanted.images or "none",
+            limits=limits,
+        )
+    )
+    if call.flag("stat"):
+        return await call.execution.read(call.exchange, call.actor, lambda _: found.summary())
+    if call.layout == "ndjson":
+        return Flow(_lines(found), NDJSON, _versions(found))
+
+    def page(_: object) -> dict[str, Any]:
+        return _paged(found, (str(before.commit_id), str(after.commit_id)), skip, limit)
+
+    return await call.execution.read(call.exchange, call.actor, page)
+
+
+def _paged(found: Diff, states: tuple[str, str], skip: int, limit: int | None) -> dict[str, Any]:
+    """Return some changes, and where the next ones begin if there are more."""
+    most = _PAGE if limit is None else min(limit, _PAGE)
+    changes = list(itertools.islice(found, skip, skip + most + 1))
+    more = len(changes) > most
+    shown = changes[:most]
+    token = orjson.dumps([*states, skip + most]) if more else None
+    return {
+        "from_version": found.from_version,
+        "to_version": found.to_version,
+        **({} if found.branch is None else {"branch": found.branch}),
+        "changes": [one.to_json_value() for one in shown],
+        "stats": stats_of(shown).to_json_value(),
+        "next_page_token": None if token is None else base64.urlsafe_b64encode(token).decode(),
+    }
+
+
+def _page(token: str) -> tuple[str, str, int]:
+    try:
+        a, b, skip = orjson.loads(base64.urlsafe_b64decode(token.encode("ascii")))
+    except (ValueError, TypeError, binascii.Error, UnicodeEncodeError):
+        raise bad_request("?page_token= is none of ours", hint="pass next_page_token on") from None
+    if not (isinstance(a, str) and isinstance(b, str) and isinstance(skip, int) and skip >= 0):
+        raise bad_request("?page_token= is none of ours", hint="pass next_page_token on")
+    return a, b, skip
+
+
+def _versions(found: Diff) -> tuple[tuple[bytes, bytes], ...]:
+    said = {"from": found.from_version, "to": found.to_version, "branch": found.branch}
+    return ((b"omnigraph-diff", orjson.dumps(said)),)
+
+
+async def changes(call: Call) -> Flow:
+    """Return what every commit did to a branch, one line for each."""
+    wanted = _wanted(call)
+    rows, size = call.number("max_rows"), call.number("max_bytes")
+    since = call.one("since")
+    branch = call.canonical(call.one("branch"))
+    call.allow(Action.READ, branch=branch)
+    graph = call.graph
+    groups = await call.look(
+        lambda: graph.changes(
+            branch,
+            since=since,
+            types=wanted.types,
+            kinds=wanted.kinds,
+            ops=wanted.ops,
+            columns=wanted.columns,
+            images=wanted.images or "after",
+            max_rows=rows,
+            max_bytes=size,
+        )
+    )
+    return Flow(_lines(groups), NDJSON)
+
+
+async def cursor(call: Call) -> dict[str, str]:
+    """Return where the feed of a branch goes on."""
+    at = call.one("at")
+    branch = call.canonical(call.one("branch"))
+    call.allow(Action.READ, branch=branch)
+    graph = call.graph
+    return {"cursor": await call.look(lambda: graph.cursor(branch, at=at))}
+
+
+async def entity_history(call: Call) -> object:
+    """Return the commits that changed one node or edge, newest first."""
+    key, wanted, limit = call.required("table"), call.required("id"), call.number("limit")
+    branch = call.canonical(call.one("branch"))
+    call.allow(Action.READ, branch=branch)
+    graph = call.graph
+    return await call.execution.read(
+        call.exchange,
+        call.actor,
+        lambda _: graph.entity_history(key, wanted, branch=branch, limit=limit),
+    )
+
+
+async def blame(call: Call) -> object:
+    """Return which commit gave every property of a node or edge its value."""
+    key, wanted = call.required("table"), call.required("id")
+    branch = call.canonical(call.one("branch"))
+    call.allow(Action.READ, branch=branch)
+    graph = call.graph
+    return await call.execution.read(
+        call.exchange, call.actor, lambda _: graph.blame(key, wanted, branch=branch)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Which changes are asked for, and how much of each."""
+
+    types: list[str] | None
+    kinds: list[EntityKind] | None
+    ops: list[ChangeOp] | None
+    columns: list[str] | None
+    images: Images | None
+
+
+def _wanted(call: Call) -> _Wanted:
+    images = _words(call, "images", IMAGES)
+    return _Wanted(
+        call.several("type"),
+        _words(call, "kind", ENTITY_KINDS),
+        _words(call, "op", CHANGE_OPS),
+        call.several("column"),
+        images[0] if images else None,
+    )
+
+
+def _words(call: Call, name: str, known: tuple[Word, ...]) -> list[Word] | None:
+    """Return words of the query string that have to be known ones."""
+    by_text = {str(one): one for one in known}
+    found = call.several(name)
+    for one in found or ():
+        if one not in by_text:
+            raise bad_request(f"?{name}= is {', '.join(known)}, not '{one}'")
+    return None if found is None else [by_text[one] for one in found]
+
+
+def _lines(values: Iterable[Shape]) -> Generator[bytes, None, None]:
+    """Yield values as JSON lines, many at a time."""
+    source = iter(values)
+    while piece := list(itertools.islice(source, _LINES_AT_ONCE)):
+        yield b"".join(
+            orjson.dumps(one.to_json_value(), option=orjson.OPT_APPEND_NEWLINE) for one in piece
+        )

@@ -1,0 +1,313 @@
+"""Every route, once: what it answers to, what it does, what it needs, what it says.
+
+The table feeds dispatch, the policy (an actor without any grant of a route's action is refused
+before anything is looked up) and both OpenAPI documents.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from msgspec import Struct  # noqa: TC002 - types of routes are looked at
+
+from omnigraph.api.access import Action
+from omnigraph.server import bodies, contract
+from omnigraph.server.call import Call
+from omnigraph.server.handlers import about, branches, history, reads, upkeep, writes
+from omnigraph.server.http import JSON_LIMIT, LOAD_LIMIT
+
+Handler = Callable[[Call], Awaitable[object]]
+Tag = Literal[
+    "health", "snapshots", "queries", "mutations", "schema", "branches", "runs", "commits", "admin"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """How a route stands in the 0.3 document."""
+
+    operation: str
+    request: type[Struct] | None
+    answer: type[Struct] | None
+    """None is JSON lines."""
+    errors: tuple[int, ...]
+    query: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One method and path."""
+
+    method: str
+    path: str
+    handler: Handler
+    tag: Tag
+    action: Action | None = None
+    """What a policy is asked about; None asks nothing."""
+    is_open: bool = False
+    """Whether no token is needed."""
+    body: type[Struct] | None = None
+    """What the body is decoded to."""
+    may_be_empty: bool = False
+    """Whether no body at all is the same as an empty object."""
+    limit: int = JSON_LIMIT
+    query: tuple[str, ...] = ()
+    answer: type[Struct] | None = None
+    contract: Contract | None = None
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """What paths match, decoded; names may have slashes in them, ids have none."""
+        words = re.split(r"\{(\w+)\}", self.path)
+        found = "".join(
+            re.escape(word) if at % 2 == 0 else f"(?P<{word}>{_WORDS.get(word, '[^/]+')})"
+            for at, word in enumerate(words)
+        )
+        return re.compile(found)
+
+
+_WORDS: Final = {"branch": ".+", "tag": ".+", "name": ".+"}
+_COMMITS: Final = ("branch", "limit", "since", "actor", "all", "order")
+_CHANGES: Final = ("type", "kind", "op", "column", "images")
+_STATE: Final = ("branch", "snapshot")
+_ENTITY: Final = ("table", "id", "branch")
+_REFUSALS: Final = (401, 403)
+_NOT_FOUND: Final = (401, 403, 404)
+_BAD: Final = (400, 401, 403)
+_CONFLICT: Final = (400, 401, 403, 409)
+
+R, W = Action.READ, Action.CHANGE
+
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(
+        "GET", "/healthz", about.health, "health",
+        is_open=True, answer=contract.HealthOutput,
+        contract=Contract("health", None, contract.HealthOutput, ()),
+    ),
+    Route(
+        "GET", "/snapshot", reads.snapshot, "snapshots",
+        action=R, query=_STATE, answer=contract.SnapshotOutput,
+        contract=Contract("getSnapshot", None, contract.SnapshotOutput, _REFUSALS, ("branch",)),
+    ),
+    Route(
+        "POST", "/read", reads.read, "queries",
+        action=R, body=bodies.ReadBody, query=("js_safe",), answer=contract.ReadOutput,
+        contract=Contract("read", contract.ReadRequest, contract.ReadOutput, _BAD),
+    ),
+    Route(
+        "POST", "/export", reads.export, "queries",
+        action=Action.EXPORT, body=bodies.ExportBody,
+        contract=Contract("export", contract.ExportRequest, None, _BAD),
+    ),
+    Route(
+        "POST", "/change", writes.change, "mutations",
+        action=W, body=bodies.ChangeBody, answer=contract.ChangeOutput,
+        contract=Contract("change", contract.ChangeRequest, contract.ChangeOutput, _CONFLICT),
+    ),
+    Route(
+        "GET", "/schema", upkeep.get_schema, "schema",
+        action=R, answer=contract.SchemaOutput,
+        contract=Contract("getSchema", None, contract.SchemaOutput, _REFUSALS),
+    ),
+    Route(
+        "POST", "/ingest", writes.ingest, "mutations",
+        action=W, body=bodies.LoadBody, limit=LOAD_LIMIT, answer=contract.IngestOutput,
+        contract=Contract("ingest", contract.IngestRequest, contract.IngestOutput, _BAD),
+    ),
+    Route(
+        "GET", "/branches", branches.list_branches, "branches",
+        action=R, answer=contract.BranchListOutput,
+        contract=Contract("listBranches", None, contract.BranchListOutput, _REFUSALS),
+    ),
+    Route(
+        "POST", "/branches", branches.create, "branches",
+        action=Action.BRANCH_CREATE, body=bodies.BranchCreateBody,
+        answer=contract.BranchCreateOutput,
+        contract=Contract(
+            "createBranch", contract.BranchCreateRequest, contract.BranchCreateOutput, _CONFLICT
+        ),
+    ),
+    Route(
+        "POST", "/branches/merge", branches.merge, "branches",
+        action=Action.BRANCH_MERGE, body=bodies.BranchMergeBody, answer=contract.BranchMergeOutput,
+        contract=Contract(
+            "mergeBranches", contract.BranchMergeRequest, contract.BranchMergeOutput, _CONFLICT
+        ),
+    ),
+    Route(
+        "DELETE", "/branches/{branch}", branches.delete, "branches",
+        action=Action.BRANCH_DELETE, answer=contract.BranchDeleteOutput,
+        contract=Contract("deleteBranch", None, contract.BranchDeleteOutput, _NOT_FOUND),
+    ),
+    Route(
+        "GET", "/runs", upkeep.list_runs, "runs",
+        action=R, answer=contract.RunListOutput,
+        contract=Contract("listRuns", None, contract.RunListOutput, _REFUSALS),
+    ),
+    Route(
+        "GET", "/runs/{run_id}", upkeep.get_run, "runs",
+        action=R, answer=contract.RunOutput,
+        contract=Contract("getRun", None, contract.RunOutput, _NOT_FOUND),
+    ),
+    Route(
+        "POST", "/runs/{run_id}/publish", upkeep.publish_run, "runs",
+        action=Action.RUN_PUBLISH, body=bodies.RunEndBody, may_be_empty=True,
+        answer=contract.RunOutput,
+        contract=Contract("publishRun", None, contract.RunOutput, _NOT_FOUND),
+    ),
+    Route(
+        "POST", "/runs/{run_id}/abort", upkeep.abort_run, "runs",
+        action=Action.RUN_ABORT, body=bodies.RunEndBody, may_be_empty=True,
+        answer=contract.RunOutput,
+        contract=Contract("abortRun", None, contract.RunOutput, _NOT_FOUND),
+    ),
+    Route(
+        "GET", "/commits", history.list_commits, "commits",
+        action=R, query=_COMMITS, answer=contract.CommitListOutput,
+        contract=Contract("listCommits", None, contract.CommitListOutput, _REFUSALS, ("branch",)),
+    ),
+    Route(
+        "GET", "/commits/{commit_id}", history.get_commit, "commits",
+        action=R, answer=contract.CommitOutput,
+        contract=Contract("getCommit", None, contract.CommitOutput, _NOT_FOUND),
+    ),
+    # Newer names for the same, and what came since.
+    Route(
+        "POST", "/query", reads.read, "queries",
+        action=R, body=bodies.ReadBody, query=("js_safe",), answer=contract.ReadOutput,
+    ),
+    Route(
+        "POST", "/mutate", writes.change, "mutations",
+        action=W, body=bodies.ChangeBody, answer=contract.ChangeOutput,
+    ),
+    Route(
+        "POST", "/mutate/if-graph-commit", writes.change_if_at, "mutations",
+        action=W, body=bodies.ChangeBody, answer=contract.ChangeOutput,
+    ),
+    Route(
+        "POST", "/load", writes.load, "mutations",
+        action=W, body=bodies.LoadBody, limit=LOAD_LIMIT, answer=contract.IngestOutput,
+    ),
+    Route(
+        "POST", "/load/ndjson", writes.load_lines, "mutations",
+        action=W, query=("branch", "from", "mode", "message", "on_error", "max_errors"),
+        answer=contract.IngestOutput,
+    ),
+    Route("POST", "/embed", writes.embed, "mutations", action=W, body=bodies.EmbedBody),
+    Route(
+        "GET", "/export", reads.export_by_query, "queries",
+        action=Action.EXPORT, query=(*_STATE, "type", "table"),
+    ),
+    Route("POST", "/explain", reads.explain, "queries", action=R, body=bodies.ReadBody),
+    Route("POST", "/profile", reads.profile, "queries", action=R, body=bodies.ReadBody),
+    Route("GET", "/entity", reads.entity, "queries", action=R, query=(*_ENTITY, "snapshot")),
+    Route(
+        "GET", "/blob", reads.blob, "queries",
+        action=R, query=("type", "id", "property", *_STATE),
+    ),
+    Route(
+        "GET", "/entity/history", history.entity_history, "commits",
+        action=R, query=(*_ENTITY, "limit"),
+    ),
+    Route("GET", "/entity/blame", history.blame, "commits", action=R, query=_ENTITY),
+    Route(
+        "GET", "/diff", history.diff, "commits",
+        action=R, query=("from", "to", *_CHANGES, "stat", "limit", "page_token"),
+    ),
+    Route(
+        "GET", "/commits/{commit_id}/changes", history.commit_changes, "commits",
+        action=R, query=(*_CHANGES, "stat", "limit", "page_token"),
+    ),
+    Route(
+        "GET", "/changes", history.changes, "commits",
+        action=R, query=("branch", "since", *_CHANGES, "max_rows", "max_bytes"),
+    ),
+    Route("GET", "/changes/cursor", history.cursor, "commits", action=R, query=("branch", "at")),
+    Route(
+        "POST", "/branches/{branch}/reset", branches.reset, "branches",
+        action=W, body=bodies.BranchResetBody,
+    ),
+    Route("POST", "/revert", branches.revert, "branches", action=W, body=bodies.ReplayBody),
+    Route(
+        "POST", "/cherry-pick", branches.cherry_pick, "branches",
+        action=W, body=bodies.ReplayBody,
+    ),
+    Route("GET", "/tags", branches.list_tags, "branches", action=R),
+    Route(
+        "POST", "/tags", branches.create_tag, "branches",
+        action=Action.BRANCH_CREATE, body=bodies.TagCreateBody,
+    ),
+    Route(
+        "DELETE", "/tags/{tag}", branches.delete_tag, "branches", action=Action.BRANCH_DELETE
+    ),
+    Route(
+        "POST", "/schema/plan", upkeep.plan_schema, "schema",
+        action=R, body=bodies.SchemaPlanBody,
+    ),
+    Route(
+        "POST", "/maintenance/optimize", upkeep.optimize, "admin",
+        action=Action.ADMIN, body=bodies.UpkeepBody, may_be_empty=True,
+    ),
+    Route(
+        "POST", "/maintenance/indexes", upkeep.ensure_indices, "admin",
+        action=Action.ADMIN, body=bodies.UpkeepBody, may_be_empty=True,
+    ),
+    Route(
+        "POST", "/maintenance/cleanup", upkeep.cleanup, "admin",
+        action=Action.ADMIN, body=bodies.CleanupBody,
+    ),
+    Route(
+        "POST", "/maintenance/repair", upkeep.repair, "admin",
+        action=Action.ADMIN, body=bodies.RepairBody, may_be_empty=True,
+    ),
+    Route("GET", "/maintenance/verify", upkeep.verify, "admin", action=Action.ADMIN),
+    Route("GET", "/maintenance/usage", upkeep.disk_usage, "admin", action=Action.ADMIN),
+    Route("GET", "/locks", upkeep.list_locks, "admin", action=Action.ADMIN),
+    Route("DELETE", "/locks/{name}", upkeep.break_lock, "admin", action=Action.ADMIN),
+    Route("GET", "/readyz", upkeep.ready, "health", is_open=True),
+    Route("GET", "/metrics", about.metrics, "health"),
+    Route("GET", "/openapi.json", about.openapi, "health", is_open=True),
+    Route("GET", "/openapi.full.json", about.openapi_full, "health", is_open=True),
+    Route("GET", "/docs", about.page, "health", is_open=True),
+)  # fmt: skip
+
+
+class RouteTable:
+    """Finds routes: plain paths by one lookup, others by their patterns."""
+
+    def __init__(self, routes: tuple[Route, ...] = ROUTES) -> None:
+        self._plain: dict[str, dict[str, Route]] = {}
+        self._patterns: dict[str, tuple[re.Pattern[str], dict[str, Route]]] = {}
+        for route in routes:
+            if "{" in route.path:
+                _, methods = self._patterns.setdefault(route.path, (route.pattern, {}))
+            else:
+                methods = self._plain.setdefault(route.path, {})
+            methods[route.method] = route
+
+    def plain(self, path: str, method: str) -> Route | None:
+        """Return the route of a path without variable words, which most requests have."""
+        return self._plain.get(path, {}).get(method)
+
+    def find(self, path: str, method: str) -> tuple[Route, dict[str, str]] | frozenset[str]:
+        """Return the route with the words of the path, or else the methods the path has.
+
+        A path may be plain for one method and end in a variable word for another: a branch called
+        `merge` can be deleted.
+        """
+        allowed: set[str] = set()
+        if path in self._plain:
+            found = self._plain[path]
+            if method in found:
+                return found[method], {}
+            allowed |= found.keys()
+        for pattern, routes in self._patterns.values():
+            match = pattern.fullmatch(path)
+            if match is not None and method in routes:
+                return routes[method], match.groupdict()
+            if match is not None:
+                allowed |= routes.keys()
+        return frozenset(allowed)

@@ -1,0 +1,4 @@
+"""What listens: `granian` (the default: several workers, slow headers time out) or `uvicorn`.
+
+`sockets` finds a port that is free, and says when the server answers; `main` starts one of the two.
+"""
