@@ -15,6 +15,7 @@ from omnigraph.api.writes import ExportResult
 from omnigraph.base.arguments import text_argument
 from omnigraph.base.budget import Limits
 from omnigraph.compiler.catalog.model import Catalog
+from omnigraph.engine.contract import SCHEMA_FILE
 from omnigraph.engine.read.blob_bytes import blob_bytes
 from omnigraph.errors import BadRequestError
 from omnigraph.graph.history import graph_snapshot
@@ -48,6 +49,11 @@ class GraphView:
     def catalog(self) -> Catalog:
         """What the schema of this state means."""
         return self._state.catalog(self._take())
+
+    @property
+    def schema(self) -> str:
+        """The text of this state's schema."""
+        return self._state.store.read_file(SCHEMA_FILE, self._take()).decode()
 
     def snapshot(self) -> GraphSnapshot:
         """Return every table at its version."""

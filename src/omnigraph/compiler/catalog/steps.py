@@ -249,6 +249,7 @@ def _property_json(step: _PropertyStep) -> dict[str, Any]:
 
 
 def _rule_json(step: _RuleStep) -> dict[str, Any]:
+    facts: dict[str, Any]
     match step:
         case AddConstraint():
             kind, facts = "add_constraint", {"constraint": constraint_to_json(step.constraint)}
