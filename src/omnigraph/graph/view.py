@@ -18,6 +18,7 @@ from omnigraph.base.budget import Limits
 from omnigraph.base.extras import load_extra
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.compiler.source import Source
+from omnigraph.engine.contract import SCHEMA_FILE
 from omnigraph.engine.read.blob_bytes import blob_bytes
 from omnigraph.errors import BadRequestError
 from omnigraph.graph.history import graph_snapshot
@@ -54,6 +55,11 @@ class GraphView:
     def catalog(self) -> Catalog:
         """What the schema of this state means."""
         return self._state.catalog(self._take())
+
+    @property
+    def schema(self) -> str:
+        """The text of this state's schema."""
+        return self._state.store.read_file(SCHEMA_FILE, self._take()).decode()
 
     def snapshot(self) -> GraphSnapshot:
         """Return every table at its version."""

@@ -109,9 +109,9 @@ def _edges_of(
     edge: EdgeType, sources: pa.Array, changes: ChangeSet, snapshot: Snapshot
 ) -> pa.Table:
     """Return id and source of the committed edges of some nodes."""
-    reader = snapshot.open(edge.table_key)
     if changes.replaces(edge.table_key):
-        return reader.scan([ID, "src"], limit=0)
+        return pa.table({name: pa.array([], pa.string()) for name in (ID, "src")})
+    reader = snapshot.open(edge.table_key)
     if len(sources) > KEYS_WORTH_ASKING:
         rows = reader.scan([ID, "src"])
         return rows.filter(pc.is_in(rows["src"], value_set=sources))

@@ -23,6 +23,7 @@ from lance.fragment import RowIdSequence, write_fragments
 
 from omnigraph.errors import BadRequestError, IntegrityError
 from omnigraph.storage.files import layout
+from omnigraph.storage.tables.alter import Alter, alter_operation
 from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.foreign import Adopt, ForeignFragment, accepted
 from omnigraph.storage.tables.handle import Handle, Tables
@@ -58,7 +59,7 @@ class Overwrite:
     rows: pa.Table
 
 
-TableWrite = Append | Change | Overwrite | Adopt
+TableWrite = Append | Change | Overwrite | Adopt | Alter
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,10 @@ def stage(tables: Tables, base: Handle, write: TableWrite) -> Staged | None:
             staged = _stage_overwrite(tables, base, rows)
         case Adopt(fragments, replaces_all):
             staged = _stage_adoption(tables, base, fragments, replaces_all=replaces_all)
+        case Alter():
+            staged = (
+                None if write.is_empty else _staged(base, alter_operation(base, write), 0, [], [])
+            )
         case _:
             assert_never(write)
     if staged is None:
