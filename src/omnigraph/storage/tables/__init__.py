@@ -1,8 +1,8 @@
 """Lance datasets, one at a time: the only package that imports `lance`.
 
 In control-flow order: `failures` names what went wrong; `handle` opens datasets at exact
-versions; `predicate` and `scan` read rows; `foreign` takes fragments written elsewhere; `stage`
-prepares writes without moving anything;
+versions; `predicate` and `scan` read rows; `foreign` takes fragments written elsewhere;
+`stage` prepares writes without moving anything, with rows that `watched` hands over;
 `commit` moves one dataset by exactly one version; `fork` makes and removes branches of a
 dataset; `tiers` decides and `compact` and `index` do physical upkeep; `lineage`, `versions` and
 `whole` keep what Lance leaves open: short manifests, the newest version, whole files.
