@@ -41,6 +41,7 @@ from omnigraph.api.upkeep import (
 )
 from omnigraph.api.words import DEFAULT_BRANCH, ExportFormat, Moment
 from omnigraph.api.writes import EmbedResult, ExportResult, LoadResult, MutationResult
+from omnigraph.base.arguments import text_argument
 from omnigraph.base.budget import Limits
 from omnigraph.base.closing import Closing
 from omnigraph.compiler.catalog.build import load_schema
@@ -147,7 +148,7 @@ class Graph(Closing):
 
     def _view(self, branch: str, at: str | int | None = None) -> GraphView:
         """Return the view that two keywords mean; its state is looked up when it is asked."""
-        if at is None and branch == DEFAULT_BRANCH:
+        if text_argument(branch, "the branch") == DEFAULT_BRANCH and at is None:
             return self._main
         return GraphView(self._state, partial(self._state.snapshot, branch, at))
 

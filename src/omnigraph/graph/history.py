@@ -18,7 +18,7 @@ from omnigraph.engine.merge.replay import Replay
 from omnigraph.engine.merge.resolve import resolutions
 from omnigraph.engine.merge.run import Request
 from omnigraph.graph.merging import apply_change, merge_branch
-from omnigraph.graph.requests import check_limit, who_writes
+from omnigraph.graph.requests import check_labels, check_limit, who_writes
 from omnigraph.graph.state import GraphState
 from omnigraph.storage.files.layout import MAIN
 from omnigraph.storage.files.records import Commit
@@ -156,6 +156,7 @@ class Commits:
             BadRequestError: the limit is no number of commits.
         """
         check_limit(limit)
+        check_labels(actor=actor)
         later = None if since is None else self._later_than(since)
 
         def wanted(commit: Commit) -> bool:

@@ -80,12 +80,12 @@ class GraphState:
     def query_budget(self, limits: Limits | None, cancel: threading.Event | None = None) -> Budget:
         """Start the budget of a query: its clock runs from here on."""
         chosen = _over(limits, self.options.limits)
-        return Budget(chosen, self.options.clock, _event(cancel))
+        return Budget(chosen, self.options.clock, cancel_argument(cancel))
 
     def job_budget(self, limits: Limits | None, cancel: threading.Event | None = None) -> Budget:
         """Start the budget of anything that writes, or goes over a whole graph."""
         chosen = _over(limits, self.options.job_limits)
-        return Budget(chosen, self.options.clock, _event(cancel), what="job")
+        return Budget(chosen, self.options.clock, cancel_argument(cancel), what="job")
 
     def input_options(self) -> S3Options:
         """Return how to reach the object stores of inputs."""
@@ -99,7 +99,12 @@ class GraphState:
         self.reader.forget()
 
 
-def _event(cancel: threading.Event | None) -> threading.Event | None:
+def cancel_argument(cancel: threading.Event | None) -> threading.Event | None:
+    """Return what another thread may stop a call with.
+
+    Raises:
+        BadRequestError: it cannot be set.
+    """
     if cancel is not None and not callable(getattr(cancel, "is_set", None)):
         what = type(cancel).__name__
         raise BadRequestError(

@@ -13,14 +13,13 @@ from omnigraph.api.protocols import Text
 from omnigraph.api.query import Profile, QueryResult
 from omnigraph.api.words import EXPORT_FORMATS, ExportFormat
 from omnigraph.api.writes import ExportResult
-from omnigraph.base.arguments import text_argument
+from omnigraph.base.arguments import text_argument, word_argument
 from omnigraph.base.budget import Limits
 from omnigraph.base.extras import load_extra
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.compiler.source import Source
 from omnigraph.engine.contract import SCHEMA_FILE
 from omnigraph.engine.read.blob_bytes import blob_bytes
-from omnigraph.errors import BadRequestError
 from omnigraph.graph.history import graph_snapshot
 from omnigraph.graph.state import GraphState
 from omnigraph.graph.texts import read_query
@@ -219,10 +218,9 @@ class GraphView:
         """
         from omnigraph.pipeline.export.write import export_to  # writing files needs more of Arrow
 
-        if format not in EXPORT_FORMATS:
-            raise BadRequestError(f"unknown format '{format}'", hint="use jsonl or parquet")
+        chosen = word_argument(format, EXPORT_FORMATS, "format")
         with self._state.job_budget(limits):
-            return export_to(self._selection(types, tables), target, format)
+            return export_to(self._selection(types, tables), target, chosen)
 
     def iter_export(
         self,

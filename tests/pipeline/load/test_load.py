@@ -454,7 +454,7 @@ def test_as_many_faults_are_told_as_asked_for(graph):
         error = faults(graph, data, max_errors=asked)
         assert (len(error.violations), error.total) == (told, 300)
         assert error.violations[-1].place == f"<bytes>:{told}"
-    with pytest.raises(BadRequestError, match="max_errors is 0"):
+    with pytest.raises(BadRequestError, match="max_errors is a number from 1 on, not 0"):
         graph.load(data, max_errors=0)
 
 

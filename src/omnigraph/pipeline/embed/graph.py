@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.api.progress import Progress, Silence
+from omnigraph.api.progress import Progress, listening
 from omnigraph.api.words import REFILL_MODES, RefillMode
 from omnigraph.api.writes import EmbedResult
+from omnigraph.base.arguments import names_argument, word_argument
 from omnigraph.base.budget import checkpoint, keep, unstoppable
 from omnigraph.base.calls import Watch
 from omnigraph.compiler.catalog.model import Catalog, Embed, NodeType
@@ -22,7 +23,6 @@ from omnigraph.engine.write.change_set import ChangeSet, TableChange
 from omnigraph.engine.write.commit import record_fills
 from omnigraph.engine.write.embed import can_be_embedded, fill_vectors
 from omnigraph.errors import BadRequestError, NotFoundError
-from omnigraph.pipeline.model import require_names
 from omnigraph.storage.commit.session import WriteSession
 from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.store import GraphStore
@@ -63,13 +63,11 @@ def embed_graph(
         EmbeddingError: there is no embedder, or it failed; nothing was written.
         ConflictError: somebody changed one of the tables meanwhile; run it again.
     """
-    chosen = next((known for known in REFILL_MODES if known == mode), None)
-    if chosen is None:
-        raise BadRequestError(f"unknown mode '{mode}'", hint=f"use {', '.join(REFILL_MODES)}")
+    chosen = word_argument(mode, REFILL_MODES, "mode")
     if target.embedder is None:
         raise EmbeddingError("no embedder is configured", hint="configure one, then fill again")
     with Watch(target.store.kernel.clock).job("embed") as seen:
-        done = _embed(target, target.embedder, types, chosen, progress or Silence())
+        done = _embed(target, target.embedder, types, chosen, listening(progress))
         seen.rows = sum(done.embedded.values())
     return done
 
@@ -136,7 +134,7 @@ def _largest(session: WriteSession) -> int:
 
 
 def _chosen(catalog: Catalog, types: Sequence[str]) -> list[NodeType]:
-    require_names(types=types)
+    names_argument(types, "types")
     for name in types:
         node = catalog.nodes.get(name)
         if node is None:

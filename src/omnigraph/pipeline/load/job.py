@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, assert_never, cast
 
-from omnigraph.api.progress import Progress, Silence
+from omnigraph.api.progress import Progress, listening
 from omnigraph.api.words import Mode
 from omnigraph.api.writes import LoadResult, TableLoaded
 from omnigraph.base.budget import passing
@@ -142,6 +142,7 @@ def _load_data(
 ) -> LoadResult:
     if target.store.read_only:
         raise ReadOnlyError("this graph is open for reading only", hint="open it for writing")
+    told = listening(progress)
     timer = _Timer(target.clock)
     catalog = target.catalog_of(target.store.snapshot(target.branch))
     operation_id = target.store.kernel.new_operation_id()
@@ -166,7 +167,7 @@ def _load_data(
                 will_fill=target.embedder is not None,
             )
             tasks = plan_tasks(sources, job, options.split_bytes)
-        load = _Load(target, job, options, progress or Silence(), timer, asked)
+        load = _Load(target, job, options, told, timer, asked)
         with timer.stage("read"):
             read = load.read(sources, tasks, engine.runner)
         engine = engines.reconsider(engine)
