@@ -19,6 +19,7 @@ from omnigraph.cli.commands import (
     graph,
     load,
     lock,
+    policy,
     query,
     read,
     replay,
@@ -73,6 +74,7 @@ app.command("fmt")(fmt.fmt)
 app.command("verify")(graph.verify)
 app.command("repair")(graph.repair)
 app.add_typer(lock.app, name="lock")
+app.add_typer(policy.app, name="policy")
 app.command("serve")(serve.serve)
 
 
