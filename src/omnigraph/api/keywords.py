@@ -29,18 +29,28 @@ class MutateKeywords(TypedDict, total=False):
     cancel: threading.Event | None
 
 
-class LoadKeywords(TypedDict, total=False):
-    """How a load runs, who does it, and what becomes of bad rows."""
+class IngestKeywords(TypedDict, total=False):
+    """How rows are brought in, who does it, and what becomes of bad ones."""
 
     engine: Engine | None
     actor: str | None
-    message: str | None
     on_error: OnError
     max_errors: int | None
     idempotency_key: str | None
-    spark: object
     progress: Progress | None
     limits: Limits | None
+
+
+class AnyLoadKeywords(IngestKeywords, total=False):
+    """How a load runs, wherever the graph is."""
+
+    message: str | None
+
+
+class LoadKeywords(AnyLoadKeywords, total=False):
+    """How a load runs in this process."""
+
+    spark: object
 
 
 class DiffKeywords(TypedDict, total=False):
