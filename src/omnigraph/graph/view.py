@@ -16,11 +16,11 @@ from omnigraph.base.arguments import text_argument
 from omnigraph.base.budget import Limits
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.compiler.source import Source
+from omnigraph.config.texts import read_text
 from omnigraph.engine.read.blob_bytes import blob_bytes
 from omnigraph.errors import BadRequestError
 from omnigraph.graph.history import graph_snapshot
 from omnigraph.graph.state import GraphState
-from omnigraph.graph.texts import read_text
 from omnigraph.graph.turns import TURNS
 from omnigraph.storage.manifest.snapshot import Snapshot
 

@@ -89,7 +89,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         "GET", "/snapshot", reads.snapshot, "snapshots",
-        action=R, query=_STATE, answer=contract.SnapshotOutput,
+        action=R, query=(*_STATE, "version"), answer=contract.SnapshotOutput,
         contract=Contract("getSnapshot", None, contract.SnapshotOutput, _REFUSALS, ("branch",)),
     ),
     Route(
@@ -196,6 +196,11 @@ ROUTES: Final[tuple[Route, ...]] = (
         action=W, query=("branch", "from", "mode", "message", "on_error", "max_errors"),
         answer=contract.IngestOutput,
     ),
+    Route(
+        "POST", "/load/files", writes.load_files, "mutations",
+        action=W, query=("branch", "from", "mode", "message", "on_error", "max_errors"),
+        answer=contract.IngestOutput,
+    ),
     Route("POST", "/embed", writes.embed, "mutations", action=W, body=bodies.EmbedBody),
     Route(
         "GET", "/export", reads.export_by_query, "queries",
@@ -215,11 +220,11 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/entity/blame", history.blame, "commits", action=R, query=_ENTITY),
     Route(
         "GET", "/diff", history.diff, "commits",
-        action=R, query=("from", "to", *_CHANGES, "stat", "limit", "page_token"),
+        action=R, query=("from", "to", *_CHANGES, "stat", "states", "limit", "page_token"),
     ),
     Route(
         "GET", "/commits/{commit_id}/changes", history.commit_changes, "commits",
-        action=R, query=(*_CHANGES, "stat", "limit", "page_token"),
+        action=R, query=(*_CHANGES, "stat", "states", "limit", "page_token"),
     ),
     Route(
         "GET", "/changes", history.changes, "commits",

@@ -72,7 +72,7 @@ def _catalog_of(
         loaded = load_schema(read_source(schema, "schema"))
         return loaded.catalog, SchemaSource.file(str(schema))
     address = require_uri(uri, "query lint")
-    with Place(settings, address).open("query lint") as graph:
+    with Place(settings, address).open("query lint", local=True) as graph:
         return graph.catalog, SchemaSource.repo(address)
 
 
