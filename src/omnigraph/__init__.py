@@ -47,6 +47,10 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
     home = _HOMES.get(name)
     if home is None:

@@ -41,6 +41,7 @@ from omnigraph.api.merges import (
 from omnigraph.api.query import Profile, ProfileStep
 from omnigraph.api.rows import ReadHead, ReadOutput, ReadTarget
 from omnigraph.api.runs import Run, RunList
+from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory, SchemaVersion
 from omnigraph.api.texts import (
     FormattedFile,
     FormattedFiles,
@@ -267,6 +268,23 @@ SAMPLES: list[tuple[Shape, str]] = [
     (REFUSED, "kind entity reason text hint"),
     (SchemaPlan("g.omni", False, (STEP, REFUSED)), "uri supported steps step_count"),
     (SchemaText("node P"), "schema_source"),
+    (
+        SchemaApplied("g.omni", True, True, 7, (STEP,), "side", "c1"),
+        "uri supported applied manifest_version steps branch graph_commit_id step_count",
+    ),
+    (
+        SchemaApplied("g.omni", True, False, 6, (), preview=True),
+        "uri supported applied manifest_version steps branch preview step_count",
+    ),
+    (SchemaDiff("main", "side", (STEP,)), "before after steps step_count"),
+    (
+        SchemaHistory("main", (SchemaVersion("c1", 2, "sha256:0", 5, "ann", (STEP,), "why"),)),
+        "branch versions",
+    ),
+    (
+        SchemaVersion("c1", 2, "sha256:0", 5, None, ()),
+        "graph_commit_id manifest_version schema_hash created_at actor_id steps",
+    ),
     (
         SchemaCheck("ok", "s.pg", 0, 1, 2, "hash"),
         "status schema_path interfaces nodes edges schema_hash findings",

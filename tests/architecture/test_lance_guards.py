@@ -17,6 +17,8 @@ from lance.dataset import Transaction
 from lance.fragment import RowIdSequence, write_fragments
 from lance.optimize import Compaction
 
+from omnigraph.storage.tables.alter import Alter, _edited
+
 KEY = {b"lance-schema:unenforced-primary-key": b"true"}
 SCHEMA = pa.schema(
     [pa.field("id", pa.string(), nullable=False, metadata=KEY), pa.field("v", pa.int64())]
@@ -537,3 +539,41 @@ class TestPaths:
         dataset.create_branch("x" * 210, 1)
         with pytest.raises(OSError, match="File name too long"):
             dataset.create_branch("y" * 240, 1)
+
+
+def stage_columns(dataset, *add, **change):
+    """A change of columns as `tables.alter` stages it, with another newest number if told so."""
+    newest = change.pop("newest", dataset.max_field_id)
+    schema = _edited(dataset.lance_schema, newest, Alter(add=add, **change))
+    return Transaction(dataset.version, LanceOperation.Project(schema))
+
+
+def test_a_new_column_must_not_get_the_number_of_a_dropped_one(uri):
+    """Why `tables.alter` counts from the newest number of any file."""
+    dataset = LanceDataset.commit(uri, stage_columns(lance.dataset(uri), drop=("v",)))
+    fresh = pa.field("fresh", pa.int64())
+    assert dataset.max_field_id == 1, "still the number of the column that was dropped"
+    right = LanceDataset.commit(uri, stage_columns(dataset, fresh)).to_table()["fresh"]
+    assert right.to_pylist() == [None] * 3
+    wrong = LanceDataset.commit(uri, Transaction(3, LanceOperation.Restore(2)))
+    wrong = LanceDataset.commit(uri, stage_columns(wrong, fresh, newest=0)).to_table()["fresh"]
+    assert wrong.to_pylist() == [0, 0, 0], "Lance checks it by now"
+
+
+@pytest.mark.parametrize("change", [{"rename": {"v": "w"}}, {"drop": ("v",)}], ids=str)
+def test_rows_staged_before_a_change_of_columns_are_refused_after_it(uri, change):
+    """A writer that slept must not land rows of the old columns."""
+    dataset = lance.dataset(uri)
+    late = stage_append(dataset, "late")
+    LanceDataset.commit(uri, stage_columns(dataset, pa.field("new", pa.int64()), **change))
+    with pytest.raises(CommitConflictError):
+        LanceDataset.commit(uri, late, max_retries=0)
+
+
+def test_a_restore_fences_a_change_of_columns(uri):
+    """Recovery restores a table to keep a writer that wakes up from moving it."""
+    dataset = lance.dataset(uri)
+    late = stage_columns(dataset, pa.field("new", pa.int64()))
+    LanceDataset.commit(uri, Transaction(1, LanceOperation.Restore(1)))
+    with pytest.raises(CommitConflictError):
+        LanceDataset.commit(dataset, late, max_retries=0)

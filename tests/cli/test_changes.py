@@ -61,7 +61,7 @@ def test_a_diff_in_other_layouts(cli, review):
         (["main", "nobody"], 1, "no branch or commit 'nobody'"),
         (["main", "main", "--type", "Nobody"], 1, "Nobody"),
         (["main", "main", "--json", "-f", "csv"], 2, "exclude each other"),
-        (["main", "main", "--op", "upsert"], 1, "cannot be 'upsert'"),
+        (["main", "main", "--op", "upsert"], 1, "unknown ops 'upsert'"),
     ],
 )
 def test_what_cannot_be_compared_is_told(cli, people, words, code, told):

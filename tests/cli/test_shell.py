@@ -50,10 +50,9 @@ def test_a_statement_ends_where_it_should(text, whole):
 def test_a_body_gets_a_declaration_with_the_parameters_it_mentions():
     text = "match { $p: Person { name: $who } $p.age > $min } return { $p.name };"
     statement = parse_statement(text, {"who": "Ann", "min": 3, "other": True})
-    assert statement.source.text.startswith("query shell($who: String, $min: I64) {\nmatch ")
-    assert statement.typed.text == text.removesuffix(";")
-    whole = parse_statement("query q() { }", {})
-    assert whole.source == whole.typed
+    assert statement.text.startswith("query inline($who: String, $min: I64) {\nmatch ")
+    assert statement.written.text == text.removesuffix(";")
+    assert parse_statement("query q() { }", {}).written is None
 
 
 @pytest.mark.parametrize(
@@ -106,7 +105,7 @@ def test_a_pipe_runs_statement_by_statement(piped):
         "query q($min: I32) {\n  match { $p: Person $p.age >= $min }\n  return { $p.name }\n}\n"
     )
     assert ran.code == 1
-    assert ran.out == "p.name\nCé\nchanged main via shell: 1 nodes, 0 edges\n"
+    assert ran.out == "p.name\nCé\nchanged main via inline: 1 nodes, 0 edges\n"
     assert "(1 rows, " in ran.err
     assert "(commit 01" in ran.err
     assert "parameter 'min' not provided" in ran.err
@@ -124,7 +123,7 @@ def test_branches_are_switched(piped, cli):
     ran = piped(
         '\\branch\n\\branch dev\ninsert Person { name: "Dev" };\n\\branch nope\n', "--as", "me"
     )
-    assert ran.out == "branch: main\nbranch: dev\nchanged dev via shell: 1 nodes, 0 edges\n"
+    assert ran.out == "branch: main\nbranch: dev\nchanged dev via inline: 1 nodes, 0 edges\n"
     assert "branch 'nope' not found" in ran.err
     assert "actor=me" in cli("commit", "list", "-b", "dev").out
     assert "rows=3" in cli("snapshot").out
@@ -134,7 +133,7 @@ def test_plans_profiles_and_the_schema_are_shown(piped):
     body = "match { $p: Person } return { $p.name };\n"
     ran = piped(f"\\explain {body}\\profile {body}\\schema\n\\help\n\\quit\nnonsense\n")
     assert ran.code == 0, ran.err
-    assert "read shell()\n  scan p: Person  | " in ran.out
+    assert "read inline()\n  scan p: Person  | " in ran.out
     assert re.search(r"^ *3 .*\d  scan p: Person", ran.out, re.MULTILINE)
     assert "3 rows in " in ran.out
     assert SCHEMA in ran.out
@@ -204,7 +203,7 @@ def test_a_person_types_several_lines_and_completes_words(terminal, people):
         ),
     )
     assert ran.code == 0, ran.out
-    assert "3 rows from branch main via shell" in ran.out
+    assert "3 rows from branch main via inline" in ran.out
     assert "did you mean `Person`?" in ran.out
     assert "branch: main" in ran.out
     assert "match { $p: Person" in history.read_text()

@@ -107,13 +107,13 @@ def test_lint_json_has_the_stable_shape(cli, files):
     ran = cli("query", "lint", "--query", "q.gq", "--schema", "s.pg", "--json")
     assert json.loads(ran.out) == {
         "status": "ok",
-        "schema_source": {"kind": "file", "path": "s.pg"},
-        "query_path": "q.gq",
+        "schema_source": {"kind": "file", "path": str(files / "s.pg")},
+        "query_path": str(files / "q.gq"),
         "queries_processed": 1,
         "errors": 0,
         "warnings": 0,
         "infos": 0,
-        "results": [{"name": "adults", "kind": "read", "status": "ok"}],
+        "results": [{"name": "adults", "kind": "read", "status": "ok", "warnings": []}],
         "findings": [],
     }
 

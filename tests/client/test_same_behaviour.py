@@ -8,6 +8,7 @@ import pytest
 
 from omnigraph import Limits
 from omnigraph.api.merges import MergeConflictError
+from omnigraph.api.schemas import SchemaUnsupportedError
 from omnigraph.compiler.compile import QueryNotFoundError
 from omnigraph.compiler.diagnostics import DiagnosticsError
 from omnigraph.compiler.query.params import MissingParamError
@@ -266,6 +267,29 @@ def test_the_schema_is_told_and_planned(graph):
     plan = graph.plan_schema(SCHEMA.replace("age: I32?", "age: I32?\n  height: F32?"))
     assert (plan.supported, [step.kind for step in plan.steps]) == (True, ["add_property"])
     assert list(graph.catalog.nodes) == ["Person"]
+
+
+def test_a_schema_is_applied_to_a_branch(graph, place):
+    graph.branches.create("dev")
+    more = SCHEMA.replace("age: I32?", "age: I32?\n  height: F32?")
+    done = graph.apply_schema(more, branch="dev", message="taller")
+    assert (done.applied, [step.kind for step in done.steps]) == (True, ["add_property"])
+    assert graph.branch("dev").schema == more
+    assert graph.at(graph.snapshot("dev").commit_id).schema == more
+    assert graph.schema == SCHEMA
+    assert [step.kind for step in graph.diff_schema("main", "dev").steps] == ["add_property"]
+    compared = graph.diff_schema("dev", place.parent / "people.pg")
+    assert [step.kind for step in compared.steps] == ["drop_property"]
+    assert graph.schema_history("dev").versions[0].message == "taller"
+    with pytest.raises(SchemaUnsupportedError) as caught:
+        graph.apply_schema(SCHEMA.replace("age: I32?", "age: String?"))
+    assert [step.kind for step in caught.value.steps] == ["unsupported_change"]
+
+
+def test_the_body_of_a_query_will_do(graph):
+    assert graph.query(
+        "match { $p: Person $p.name = $n } return { $p.age }", params={"n": "Bob"}
+    ).to_tuples() == [(17,)]
 
 
 def test_upkeep_is_asked_for_the_same_way(graph):

@@ -14,6 +14,7 @@ from omnigraph.config.environment import Environment
 from omnigraph.config.limits import LimitSettings, limits_in_force
 from omnigraph.errors import BadRequestError, BudgetExceededError
 from omnigraph.storage.locks.by_name import branch_lock_name
+from omnigraph.storage.tables import watched
 from tests.support.fast import FAST
 
 SCHEMA = (
@@ -244,6 +245,32 @@ def test_a_mutation_that_is_stopped_has_written_nothing(graph):
         graph.mutate(text, cancel=stop)
     with pytest.raises(BudgetExceededError):
         graph.mutate(text, limits=Limits(seconds=0))
+    assert graph.snapshot().commit_id == before
+    assert PROCESS.used == 0
+
+
+def test_a_mutation_of_many_rows_is_stopped_while_they_are_written(graph, monkeypatch):
+    monkeypatch.setattr(watched, "PIECE_ROWS", 8_192)
+    text = "query m() { update Person set { note: 'x' } where age >= 0 }".replace("'", '"')
+    before = graph.snapshot().commit_id
+    steps: list[str] = []
+
+    class Once:
+        """Set as soon as rows are on their way into the table."""
+
+        def is_set(self):
+            return len(steps) > 2
+
+    seen = watched.Watched.check
+
+    def check(self):
+        steps.append("writing")
+        seen(self)
+
+    monkeypatch.setattr(watched.Watched, "check", check)
+    with pytest.raises(QueryCancelledError, match="the job was cancelled in writing node"):
+        graph.mutate(text, cancel=Once())
+    assert len(steps) == 3
     assert graph.snapshot().commit_id == before
     assert PROCESS.used == 0
 

@@ -372,7 +372,7 @@ def test_values_given_by_hand_are_written_as_json_has_them(tmp_path):
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        ({"strategy": "mine"}, "there is no merge strategy 'mine'"),
+        ({"strategy": "mine"}, "unknown merge strategy 'mine'"),
         ({"resolve": "ours"}, "resolutions are a mapping or a list"),
         ({"resolve": {"node:Person": 7}}, "does not say how to resolve"),
         ({"resolve": {"node:Person": {"ada": "both"}}}, "does not say how to resolve"),

@@ -5,6 +5,7 @@ import os
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import omnigraph
@@ -44,7 +45,28 @@ def graph(tmp_path_factory):
         (lambda g: g.load(ROW, actor=" "), "the actor is empty"),
         (lambda g: g.ingest(ROW, branch="b", actor=5), "the actor must be text"),
         (lambda g: g.embed(actor=""), "the actor is empty"),
-        (lambda g: g.load(ROW, max_errors="9"), "max_errors is '9'"),
+        (lambda g: g.load(ROW, max_errors="9"), "max_errors is a number from 1 on, not '9'"),
+        (lambda g: g.load(ROW, "merge", on_error=DEEP), r"unknown on_error \[\[\["),
+        (lambda g: g.load(ROW, np.array([1, 2])), r"unknown mode array\("),
+        (lambda g: g.load(DEEP, "merge"), "data is in more than 100 lists"),
+        (lambda g: g.load(ROW, "merge", progress=True), "progress cannot be bool"),
+        (lambda g: g.embed(progress=print), "progress cannot be builtin_function"),
+        (lambda g: g.embed(mode=DEEP), "unknown mode"),
+        (lambda g: g.export(os.devnull, format=DEEP), r"unknown format \[\[\["),
+        (lambda g: g.stream(FIND, batch_rows=DEEP), r"a batch cannot have \[\[\["),
+        (lambda g: g.changes(types=5), "types is a list of names, not int"),
+        (lambda g: g.changes(columns=object()), "columns is a list of names, not object"),
+        (lambda g: g.changes(max_rows=DEEP), r"max_rows is a number from 1 on, not \[\[\["),
+        (lambda g: g.changes(cancel=True), "cancel is a threading.Event, not bool"),
+        (lambda g: g.diff("main", "main", ops="insert"), "ops is a list of names"),
+        (lambda g: g.diff("main", "main", images=DEEP), "unknown images"),
+        (lambda g: g.cursor(at=DEEP), "a commit id must be text, not list"),
+        (lambda g: g.commits.list(limit=DEEP), r"a limit is a number from 1 on, not \[\[\["),
+        (lambda g: g.commits.list(actor=np.array([1, 2])), "the actor must be text"),
+        (lambda g: g.branches.merge("x", strategy=DEEP), r"unknown merge strategy \[\[\["),
+        (lambda g: g.branches.merge("x", resolve=[DEEP]), "is not a conflict"),
+        (lambda g: g.query(FIND, branch=np.array([1, 2])), "the branch must be text, not ndarray"),
+        (lambda g: g.mutate(ADD, np.array([1, 2])), "the name of a query must be text"),
         (lambda g: g.load([{"type": "Person", "data": {}}]), "the schema has no type 'type'"),
         (lambda g: g.at(None), "no moment is given"),
         (lambda g: g.at(True), "not a bool"),
@@ -98,6 +120,10 @@ def test_an_argument_of_the_wrong_kind_is_named(graph, call, message):
         call(graph)
     assert graph.snapshot() == before
     assert graph.branches.list() == ["main"]
+
+
+def test_a_number_of_changes_beyond_every_list_is_all_of_them(graph):
+    assert len(graph.entity_history("node:Person", "ada", limit=10**30).versions) == 1
 
 
 def test_a_file_of_text_is_no_place_for_an_export(graph, tmp_path):

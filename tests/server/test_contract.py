@@ -14,7 +14,7 @@ from tests.server.conftest import ADD, ADULTS
 OPERATIONS = {
     "health", "getSnapshot", "read", "export", "change", "getSchema", "ingest", "listBranches",
     "createBranch", "mergeBranches", "deleteBranch", "listRuns", "getRun", "publishRun", "abortRun",
-    "listCommits", "getCommit",
+    "listCommits", "getCommit", "applySchema",
 }  # fmt: skip
 SCHEMAS = (
     "BranchCreateOutput BranchCreateRequest BranchDeleteOutput BranchListOutput BranchMergeOutcome "
@@ -45,7 +45,8 @@ def test_the_checked_in_document_is_what_the_types_say():
 def test_the_document_is_the_contract_and_nothing_else():
     document = openapi.emit_contract()
     operations = [one for path in document["paths"].values() for one in path.values()]
-    assert {one["operationId"] for one in operations} >= OPERATIONS
+    assert {one["operationId"] for one in operations} == OPERATIONS
+    assert (len(document["paths"]), len(operations)) == (17, 18)
     assert sorted(document["components"]["schemas"]) == sorted(SCHEMAS)
     assert document["info"]["version"] == __version__
     assert all(one["tags"] for one in operations)
@@ -341,6 +342,34 @@ def test_what_changed_is_told_in_pages_lines_and_sums(ann, branch):
     assert undone["operation"] == "revert"
     params = {"table": "node:Person", "id": "Fay", "branch": branch}
     assert ann.get("/entity", params=params).status_code == 404
+
+
+def test_a_schema_is_applied_compared_and_seen_at_once(ann, branch):
+    text = ann.get("/schema").json()["schema_source"]
+    more = text.replace("age: I32?", "age: I32?\n  height: F32?")
+    asked = {"schema_source": more, "branch": branch}
+    done = check("SchemaApplyOutput", ann.post("/schema/apply", asked))
+    assert (done["applied"], done["step_count"]) == (True, 1)
+    assert ann.get("/schema", params={"branch": branch}).json()["schema_source"] == more
+    assert ann.get("/schema").json()["schema_source"] == text
+    again = check("SchemaApplyOutput", ann.post("/schema/apply", asked))
+    assert again["applied"] is False
+    found = ann.post("/schema/diff", {"before": "main", "after": branch}).json()
+    assert [step["kind"] for step in found["steps"]] == ["add_property"]
+    newest = ann.get("/schema/history", params={"branch": branch}).json()["versions"][0]
+    assert newest["actor_id"] == "act-ann"
+    worse = {"schema_source": text.replace("age: I32?", "age: String?"), "branch": branch}
+    refused = check("ErrorOutput", ann.post("/schema/apply", worse), 400)
+    assert refused["class"] == "SchemaUnsupportedError"
+    only = ann.post("/schema/apply", {"schema_source": more, "only_main": True})
+    assert check("ErrorOutput", only, 409)["error"].startswith(
+        "schema apply requires a repo with only main; found non-main branches: "
+    )
+
+
+def test_a_file_of_the_server_is_no_schema(ann):
+    refused = ann.post("/schema/diff", {"before": "main", "after": "people.pg"})
+    assert check("ErrorOutput", refused, 404)["error"] == "there is no branch or commit 'people.pg'"
 
 
 def test_tags_name_commits(ann, branch):

@@ -63,10 +63,16 @@ def cut_store(soak: Soak, dice: random.Random) -> None:
     soak.place.line.mend()
 
 
+def kill_store(soak: Soak, dice: random.Random) -> None:
+    """Kill the store in the middle of what it does; it is back after some seconds."""
+    assert soak.place.server is not None
+    soak.place.server.restart()
+
+
 Fault = Callable[["Soak", random.Random], None]
 EVERYWHERE: tuple[Fault, ...] = (kill, freeze, jump_clock)
 ON_DISK: tuple[Fault, ...] = (*EVERYWHERE, fill_disk)
-ON_S3: tuple[Fault, ...] = (*EVERYWHERE, slow_store, cut_store)
+ON_S3: tuple[Fault, ...] = (*EVERYWHERE, slow_store, cut_store, kill_store)
 
 
 def faults_named(names: str, *, on_s3: bool) -> list[Fault]:

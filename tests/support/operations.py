@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import lance
+import pyarrow as pa
 
 from omnigraph.base import failpoints
 from omnigraph.base.failpoints import FailpointTriggeredError
@@ -28,6 +29,7 @@ from omnigraph.storage.manifest.rows import (
 )
 from omnigraph.storage.options import DEFAULTS, Retention, StorageOptions
 from omnigraph.storage.store import GraphStore, open_store
+from omnigraph.storage.tables.alter import Alter
 from omnigraph.storage.tables.index import IndexSpec
 from omnigraph.storage.tables.predicate import is_in
 from omnigraph.storage.upkeep.cleanup import CleanupPolicy
@@ -200,6 +202,24 @@ def _schema_change(store: GraphStore) -> None:
 def _rename_only(store: GraphStore) -> None:
     session = store.begin(writer_kind="SchemaApply")
     session.rename_table(B, RENAMED)
+    session.replace_file(CONTRACT, b"second")
+    session.commit()
+
+
+def _alter(store: GraphStore) -> None:
+    """Columns of two tables change, one of which gets another name, too."""
+    session = store.begin(writer_kind="SchemaApply")
+    session.rename_table(B, RENAMED)
+    session.alter(RENAMED, Alter({"v": "w"}, add=(pa.field("new", pa.string()),)))
+    session.alter(E, Alter(add=(pa.field("new", pa.string()),)))
+    session.replace_file(CONTRACT, b"second")
+    session.commit()
+
+
+def _alter_on_a_branch(store: GraphStore) -> None:
+    session = store.begin("side", writer_kind="SchemaApply")
+    session.alter(B, Alter({"v": "w"}))
+    session.alter(E, Alter(add=(pa.field("new", pa.string()),)))
     session.replace_file(CONTRACT, b"second")
     session.commit()
 
@@ -416,6 +436,8 @@ OPERATIONS: dict[str, Operation] = {
         Operation("many tables", _plain, _many),
         Operation("schema change", _plain, _schema_change),
         Operation("rename only", _plain, _rename_only),
+        Operation("columns", _plain, _alter),
+        Operation("columns on a branch", _forked, _alter_on_a_branch),
         Operation("first write on a branch", _branched, _fork),
         Operation("later write on a branch", _forked, _write_fork),
         Operation("branch create", _forked, _create_branch),

@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +20,26 @@ _START_SECONDS = 120
 _ATTEMPTS = 5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class S3Server:
-    """Where the server listens and how to log in."""
+    """Where the server listens, how to log in, and its process."""
 
     endpoint: str
+    command: Sequence[str]
+    log: Path
+    process: subprocess.Popen[bytes]
+
+    def restart(self) -> None:
+        """Kill the server in the middle of whatever it does, and start it where it was."""
+        self.kill()
+        self.process = _started(self.command, self.log)
+        if not _is_up(self.endpoint, self.process, self.log):
+            raise RuntimeError(f"the S3 server did not start again:\n{_end_of(self.log)}")
+
+    def kill(self) -> None:
+        """End the server at once: its data is temporary, and a polite stop takes it 20 s."""
+        self.process.kill()
+        self.process.wait()
 
     def options(self) -> dict[str, str]:
         """Return the settings both the object layer and Lance understand."""
@@ -52,17 +67,17 @@ def running_s3(folder: Path) -> Iterator[S3Server]:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "s3.json").write_text(json.dumps(identities))
     for attempt in range(_ATTEMPTS):
-        with _server(folder, folder / f"data{attempt}") as endpoint:
-            if endpoint is not None:
-                _create_bucket(endpoint)
-                yield S3Server(endpoint)
+        with _server(folder, folder / f"data{attempt}") as server:
+            if server is not None:
+                _create_bucket(server.endpoint)
+                yield server
                 return
-    raise RuntimeError(f"no S3 server starts:\n{(folder / 'weed.log').read_text()[-2000:]}")
+    raise RuntimeError(f"no S3 server starts:\n{_end_of(folder / 'weed.log')}")
 
 
 @contextlib.contextmanager
-def _server(folder: Path, data: Path) -> Iterator[str | None]:
-    """Run a server and say where; nowhere if it ended, as when somebody else got its port."""
+def _server(folder: Path, data: Path) -> Iterator[S3Server | None]:
+    """Run a server; none if it ended, as when somebody else got its port."""
     data.mkdir()
     master, volume, filer, s3 = _free_ports(4)
     command = [
@@ -82,14 +97,21 @@ def _server(folder: Path, data: Path) -> Iterator[str | None]:
         "-s3.port.lance=0",
         f"-s3.config={folder / 's3.json'}",
     ]
-    with (folder / "weed.log").open("wb") as log:
-        server = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-        try:
-            endpoint = f"http://127.0.0.1:{s3}"
-            yield endpoint if _is_up(endpoint, server, folder / "weed.log") else None
-        finally:
-            server.kill()  # its data is temporary, and a polite stop takes it 20 s
-            server.wait()
+    log = folder / "weed.log"
+    server = S3Server(f"http://127.0.0.1:{s3}", command, log, _started(command, log))
+    try:
+        yield server if _is_up(server.endpoint, server.process, log) else None
+    finally:
+        server.kill()
+
+
+def _started(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    with log.open("ab") as out:
+        return subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+
+
+def _end_of(log: Path) -> str:
+    return log.read_text()[-2000:]
 
 
 def _free_ports(count: int) -> list[int]:
@@ -126,7 +148,7 @@ def _is_up(endpoint: str, server: subprocess.Popen[bytes], log: Path) -> bool:
             time.sleep(0.1)
         else:
             return server.poll() is None
-    raise RuntimeError(f"the S3 server did not start:\n{log.read_text()[-2000:]}")
+    raise RuntimeError(f"the S3 server did not start:\n{_end_of(log)}")
 
 
 def _create_bucket(endpoint: str) -> None:

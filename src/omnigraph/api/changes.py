@@ -6,7 +6,6 @@ that queries return, in Python and in JSON; a Blob is its size.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeAlias
@@ -15,14 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.api.history import GraphCommit
+from omnigraph.api.notebook import SHOWN_ROWS, count_note, table_html
 from omnigraph.api.query import QueryResult
 from omnigraph.api.texts import SchemaStep
 from omnigraph.api.wire import Shape, Wire
 from omnigraph.api.words import CHANGE_OPS, ChangeOp, EntityKind
 
 Row: TypeAlias = "Mapping[str, Any]"
-
-_HTML_ROWS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,17 +265,13 @@ class Diff:
         total = 0
         shown: list[EntityChange] = []
         for piece in self._start():
-            if len(shown) < _HTML_ROWS:
-                shown += list(piece.changes())[: _HTML_ROWS - len(shown)]
+            if len(shown) < SHOWN_ROWS:
+                shown += list(piece.changes())[: SHOWN_ROWS - len(shown)]
             total += len(piece.rows)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in _cells(one)) + "</tr>"
-            for one in shown
+        rows = [list(_cells(one)) for one in shown]
+        return table_html(
+            ("", "type", "id", "changes"), rows, count_note(total, len(rows), "changes")
         )
-        more = f", {total - len(shown)} not shown" if total > len(shown) else ""
-        head = "".join(f"<th>{name}</th>" for name in ("", "type", "id", "changes"))
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        return f"{table}<p>{total} changes{more}</p>"
 
 
 def stats_of(changes: Iterable[EntityChange]) -> ChangeStats:

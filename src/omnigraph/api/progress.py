@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from omnigraph.errors import BadRequestError
+
 
 class Progress(Protocol):
     """Hears about the stages of a job."""
@@ -25,3 +27,19 @@ class Silence:
 
     def done(self, rows: int, bad: int, size: int = 0) -> None:
         """Ignore it."""
+
+
+def listening(progress: Progress | None) -> Progress:
+    """Return who hears of a job; nobody if none is given.
+
+    Raises:
+        BadRequestError: it cannot hear.
+    """
+    if progress is None:
+        return Silence()
+    if not all(callable(getattr(progress, word, None)) for word in ("stage", "done")):
+        raise BadRequestError(
+            f"progress cannot be {type(progress).__name__}",
+            hint="give an object with the methods `stage` and `done` of omnigraph.api.Progress",
+        )
+    return progress

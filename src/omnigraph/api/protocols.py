@@ -20,6 +20,7 @@ from omnigraph.api.keywords import DiffKeywords, FeedKeywords
 from omnigraph.api.merges import ChangeApplied, MergeResult, Strategy, Tag
 from omnigraph.api.progress import Progress
 from omnigraph.api.query import Profile, QueryResult
+from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory
 from omnigraph.api.texts import SchemaPlan
 from omnigraph.api.upkeep import (
     CompactionStats,
@@ -383,8 +384,31 @@ class Administration(Protocol):
         """The accepted schema text."""
         ...
 
-    def plan_schema(self, schema: Text, *, allow_data_loss: bool = False) -> SchemaPlan:
-        """Return the steps from the accepted schema to a new one."""
+    def plan_schema(
+        self, schema: Text, *, allow_data_loss: bool = False, branch: str = "main"
+    ) -> SchemaPlan:
+        """Return the steps from the schema of a branch to a new one."""
+        ...
+
+    def apply_schema(
+        self,
+        schema: Text,
+        *,
+        allow_data_loss: bool = False,
+        branch: str = "main",
+        preview: bool = False,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> SchemaApplied:
+        """Make a text the schema of a branch."""
+        ...
+
+    def diff_schema(self, a: Moment | Text, b: Moment | Text) -> SchemaDiff:
+        """Return the steps from one schema to another."""
+        ...
+
+    def schema_history(self, branch: str = "main") -> SchemaHistory:
+        """Return the commits of a branch that changed its schema."""
         ...
 
     def verify(self) -> list[Finding]:

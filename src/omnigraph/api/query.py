@@ -7,25 +7,26 @@ inside vectors), 64-bit integers numbers, or decimal strings where a reader cann
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, overload
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.api.notebook import SHOWN_ROWS, count_note, table_html
 from omnigraph.api.rows import ReadOutput, ReadTarget
 from omnigraph.api.wire import Shape, Wire
+from omnigraph.base.extras import load_extra
+from omnigraph.errors import BadRequestError, NotFoundError
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
 MAX_SAFE_INTEGER = 2**53 - 1
-_HTML_ROWS = 50
 _DATE64 = pa.date64()
 _MOMENT = pa.timestamp("ms", "UTC")
 
@@ -72,6 +73,63 @@ class QueryResult:
     def __len__(self) -> int:
         return len(self._columns[0])
 
+    @overload
+    def __getitem__(self, which: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, which: slice) -> QueryResult: ...
+    @overload
+    def __getitem__(self, which: str) -> pa.ChunkedArray: ...
+    def __getitem__(
+        self, which: int | slice | str
+    ) -> dict[str, Any] | QueryResult | pa.ChunkedArray:
+        """Return a row by its number, rows by a range, or a column by its name."""
+        match which:
+            case str():
+                return self._column(which)
+            case slice():
+                rows = self.table.take(pa.array(range(len(self))[which], pa.int64()))
+                return QueryResult(rows, self.query_name, self.branch, self.commit_id)
+            case _:
+                at = range(len(self))[which]  # refuses numbers beyond the end
+                return QueryResult(self.table.slice(at, 1)).to_dicts()[0]
+
+    def _column(self, name: str) -> pa.ChunkedArray:
+        if name not in self._names:
+            known = ", ".join(self._names)
+            raise NotFoundError(f"the result has no column '{name}'", hint=f"it has {known}")
+        return _with_moments(self.table.select([name])).column(0)
+
+    def one(self) -> dict[str, Any]:
+        """Return the only row.
+
+        Raises:
+            BadRequestError: there are none, or several.
+        """
+        if len(self) != 1:
+            raise BadRequestError(f"one row was expected, the result has {len(self)}")
+        return self.to_dicts()[0]
+
+    def scalar(self) -> Any:  # noqa: ANN401 - whatever the query returns
+        """Return the only value of the only row.
+
+        Raises:
+            BadRequestError: there is not exactly one row of one column.
+        """
+        if len(self._names) != 1:
+            raise BadRequestError(
+                f"one column was expected, the result has {len(self._names)}",
+                hint=f"they are {', '.join(self._names)}",
+            )
+        return self.one()[self._names[0]]
+
+    def __arrow_c_schema__(self) -> object:
+        """Return the schema to whoever speaks Arrow's C interface."""
+        return _with_moments(self.table.slice(0, 0)).schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the rows to whoever speaks Arrow's C interface, as polars or DuckDB do."""
+        return _with_moments(self.table).__arrow_c_stream__(requested_schema)
+
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.to_dicts())
 
@@ -100,15 +158,24 @@ class QueryResult:
         return bytes(sink.getvalue())
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a pandas DataFrame; needs pandas."""
-        return _with_moments(self.table).to_pandas()
+        """Return a pandas DataFrame; needs pandas.
+
+        Integers keep every digit: where nulls stand among them, their column has pandas' nullable
+        type instead of floats.
+        """
+        pandas = load_extra("pandas", "notebook", "to_pandas")
+        table = _with_moments(self.table)
+        frame: pd.DataFrame = table.to_pandas(integer_object_nulls=True)
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if column.null_count and pa.types.is_integer(column.type):
+                nullable = str(column.type).replace("i", "I").replace("u", "U")
+                frame[name] = pandas.array(frame[name], dtype=nullable)
+        return frame
 
     def to_polars(self) -> pl.DataFrame:
         """Return a polars DataFrame; needs polars."""
-        import polars as pl  # an optional library, loaded only by who asks for it
-
-        frame = pl.from_arrow(_with_moments(self.table))
-        assert isinstance(frame, pl.DataFrame)
+        polars = load_extra("polars", "notebook", "to_polars")
+        frame: pl.DataFrame = polars.from_arrow(_with_moments(self.table))
         return frame
 
     def to_dicts(self) -> list[dict[str, Any]]:
@@ -147,17 +214,9 @@ class QueryResult:
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks, cut after 50 rows."""
-        shown = QueryResult(self.table.slice(0, _HTML_ROWS)).to_json_rows()
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
-        body = "".join(
-            "<tr>"
-            + "".join(f"<td>{html.escape(_cell(value))}</td>" for value in row.values())
-            + "</tr>"
-            for row in shown
-        )
-        more = len(self) - len(shown)
-        note = f"<p>{len(self)} rows, {more} not shown</p>" if more else f"<p>{len(self)} rows</p>"
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
+        shown = QueryResult(self.table.slice(0, SHOWN_ROWS)).to_json_rows()
+        rows = [[_cell(value) for value in row.values()] for row in shown]
+        return table_html(self.columns, rows, count_note(len(self), len(rows), "rows"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +245,21 @@ class Profile(Shape):
         default=None, repr=False, compare=False
     )
     """The rows, where the query ran in this process."""
+
+    def _repr_html_(self) -> str:
+        """Return the operators as a table for notebooks."""
+        rows = [
+            [
+                "\N{NO-BREAK SPACE}" * 2 * one.depth + one.operator,
+                str(one.rows),
+                "" if one.expected is None else f"{one.expected:.0f}",
+                f"{one.ms:.3f}",
+                one.access or "",
+            ]
+            for one in self.steps
+        ]
+        note = f"{self.query_name}: {self.row_count} rows in {self.total_ms:.3f} ms"
+        return table_html(("operator", "rows", "expected", "ms", "access"), rows, note)
 
 
 def _cell(value: object) -> str:

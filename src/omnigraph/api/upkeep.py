@@ -29,12 +29,13 @@ FindingKind = Literal[
     "unreadable_sidecar",
     "file_differs",
     "contract_lost",
+    "missing_edges",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding(Shape):
-    """One rule that does not hold; `harmless` ones heal by themselves."""
+    """One rule that does not hold; `harmless` ones heal by themselves, or with a write to come."""
 
     kind: FindingKind
     subject: str

@@ -55,7 +55,11 @@ class Watch:
     @contextmanager
     def call(self, kind: str, name: str | None, branch: str) -> Iterator[Call]:
         """Watch one query or mutation; the block says what came of it."""
-        seen, started, outcome = Call(name or "the only one"), self.clock.monotonic(), ["ok"]
+        seen, started, outcome = (
+            Call("the only one" if name is None else name),
+            self.clock.monotonic(),
+            ["ok"],
+        )
         try:
             with _outcome(outcome):
                 yield seen

@@ -24,6 +24,7 @@ from omnigraph.cli.target import (
     placed,
     read_settings,
 )
+from omnigraph.compiler.query.bare import framed
 from omnigraph.compiler.query.typed import NOW_PARAM
 from omnigraph.compiler.source import Source
 from omnigraph.config.settings import Alias, AliasCommand, Settings
@@ -85,12 +86,14 @@ def build_request(
     alias = None if query.alias is None else _alias(settings, query.alias, command)
     uri, args = _split(settings, words, flags, alias)
     place = placed(settings, uri, flags, alias.graph if alias else None)
+    given = _given_params(query.params, query.params_file)
     source = query_source(settings, alias.query if alias else query.query, query.text)
+    source = framed(source, {**given, **_loose_params(query.single)})
     chosen = choose_query(source, query.name or (alias.query_name if alias else None))
     params = {
         **(alias.params if alias else {}),
         **_alias_args(alias, args, chosen),
-        **_given_params(query.params, query.params_file),
+        **given,
         **_single_params(query.single, chosen),
     }
     _warn_of_strangers(params, chosen)
@@ -190,6 +193,12 @@ def _alias_args(alias: Alias | None, words: Sequence[str], query: Query) -> dict
         )
     pairs = zip(alias.args, words, strict=False)  # missing ones may have defaults
     return {name: parse_word(word, query, name) for name, word in pairs}
+
+
+def _loose_params(given: Sequence[str]) -> dict[str, Any]:
+    """Return single parameters as they are read while no declaration says what they are."""
+    pairs = (one.partition("=") for one in given)
+    return {name.removeprefix("$"): json_or_text(word) for name, _, word in pairs}
 
 
 def _single_params(given: Sequence[str], query: Query) -> dict[str, Any]:

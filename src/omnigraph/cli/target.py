@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from urllib.parse import urlsplit
 
 from omnigraph.api.history import BranchCreated, BranchDeleted
+from omnigraph.api.schemas import SchemaApplied
 from omnigraph.api.texts import SchemaPlan
 from omnigraph.api.words import DEFAULT_BRANCH
 from omnigraph.api.writes import EmbedResult, LoadResult
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
     from omnigraph.graph import Graph, GraphOptions
 
-Named = TypeVar("Named", LoadResult, EmbedResult, SchemaPlan, BranchCreated, BranchDeleted)
+Named = TypeVar(
+    "Named", LoadResult, EmbedResult, SchemaPlan, SchemaApplied, BranchCreated, BranchDeleted
+)
 """Results that name their graph."""
 
 

@@ -31,6 +31,7 @@ from omnigraph.api.merges import ChangeApplied, MergeResult, Strategy, Tag, TagL
 from omnigraph.api.protocols import Text
 from omnigraph.api.query import Profile, QueryResult
 from omnigraph.api.runs import Run, RunList
+from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory
 from omnigraph.api.texts import QueryPlan, SchemaPlan, SchemaText
 from omnigraph.api.upkeep import (
     CompactionStats,
@@ -51,7 +52,7 @@ from omnigraph.base.arguments import text_argument
 from omnigraph.base.budget import DEFAULT, Limits
 from omnigraph.client.wire import ARROW, NDJSON, Answer, Ask, new_key, segment
 from omnigraph.compiler.source import Source
-from omnigraph.config.texts import read_text
+from omnigraph.config.texts import read_query, read_text
 from omnigraph.errors import BadRequestError
 
 S = TypeVar("S", bound=Shape)
@@ -172,7 +173,7 @@ def query(
     limits: Limits | None = None,
 ) -> Ask[QueryResult]:
     """Ask for the rows of a query."""
-    source = read_text(text)
+    source = read_query(text, params)
     return Ask(
         "POST",
         "/read",
@@ -208,7 +209,7 @@ def profile(
     limits: Limits | None = None,
 ) -> Ask[Profile]:
     """Ask what every operator of a query did."""
-    source = read_text(text)
+    source = read_query(text, params)
     body = read_body(source, name, params, branch, at, limits)
     return Ask("POST", "/profile", shape(Profile), body=body, source=source)
 
@@ -217,7 +218,7 @@ def explain(
     text: Text, name: str | None = None, *, branch: str = DEFAULT_BRANCH, at: str | None = None
 ) -> Ask[str]:
     """Ask for the operators a query runs as."""
-    source = read_text(text)
+    source = read_query(text)
     body = read_body(source, name, None, branch, at, None)
     read = shape(QueryPlan)
     return Ask("POST", "/explain", lambda one: read(one).plan, body=body, source=source)
@@ -306,7 +307,7 @@ def mutate(
 ) -> Ask[MutationResult]:
     """Ask for a mutation; it has a key, so that it may be sent again."""
     refuse_actor(actor)
-    source = read_text(text)
+    source = read_query(text, params)
     headers = {"idempotency-key": new_key() if idempotency_key is None else idempotency_key}
     if if_head is not None:
         headers["omnigraph-if-graph-commit"] = if_head
@@ -636,17 +637,76 @@ def blame(table_key: str, entity_id: str, *, branch: str = DEFAULT_BRANCH) -> As
 # The whole graph.
 
 
-def schema() -> Ask[str]:
-    """Ask for the accepted schema."""
+def schema(branch: str | None = None, *, at: str | None = None) -> Ask[str]:
+    """Ask for the schema of main, of a branch, or of a commit."""
     read = shape(SchemaText)
-    return Ask("GET", "/schema", lambda one: read(one).schema_source)
+    asked = _query(branch=branch if at is None else None, snapshot=at)
+    return Ask("GET", "/schema", lambda one: read(one).schema_source, asked)
 
 
-def plan_schema(text: Text, *, allow_data_loss: bool = False) -> Ask[SchemaPlan]:
+def plan_schema(
+    text: Text, *, allow_data_loss: bool = False, branch: str = DEFAULT_BRANCH
+) -> Ask[SchemaPlan]:
     """Ask for the steps to another schema."""
     source = read_text(text)
-    body = _json({"schema_source": source.text, "allow_data_loss": allow_data_loss})
+    body = _json(
+        {"schema_source": source.text, "allow_data_loss": allow_data_loss, "branch": branch}
+    )
     return Ask("POST", "/schema/plan", shape(SchemaPlan), body=body, source=source)
+
+
+def apply_schema(
+    text: Text,
+    *,
+    allow_data_loss: bool = False,
+    branch: str = DEFAULT_BRANCH,
+    preview: bool = False,
+    actor: str | None = None,
+    message: str | None = None,
+) -> Ask[SchemaApplied]:
+    """Ask for a text to become the schema of a branch."""
+    refuse_actor(actor)
+    source = read_text(text)
+    body = _json(
+        {
+            "schema_source": source.text,
+            "allow_data_loss": allow_data_loss,
+            "branch": branch,
+            "preview": preview,
+            "message": message,
+        }
+    )
+    return Ask(
+        "POST",
+        "/schema/apply",
+        shape(SchemaApplied),
+        body=body,
+        source=source,
+        is_repeatable=preview,
+        is_long=True,
+    )
+
+
+def diff_schema(a: Moment | Text, b: Moment | Text) -> Ask[SchemaDiff]:
+    """Ask for the steps from one schema to another."""
+    before, after = _side("before", a), _side("after", b)
+    return Ask("POST", "/schema/diff", shape(SchemaDiff), body=_json({**before, **after}))
+
+
+def _side(name: str, place: Moment | Text) -> dict[str, str]:
+    """Return one side of a comparison, as a local graph tells states and texts apart."""
+    if isinstance(place, int):
+        return {name: str(place)}
+    if isinstance(place, str) and not ("{" in place or place.rstrip().endswith(".pg")):
+        return {name: place}
+    source = read_text(place)
+    called = "a text" if isinstance(place, str) and "{" in place else source.name
+    return {f"{name}_source": source.text, f"{name}_name": called}
+
+
+def schema_history(branch: str = DEFAULT_BRANCH) -> Ask[SchemaHistory]:
+    """Ask for the commits that changed the schema of a branch."""
+    return Ask("GET", "/schema/history", shape(SchemaHistory), _query(branch=branch))
 
 
 def list_runs() -> Ask[list[Run]]:

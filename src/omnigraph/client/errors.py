@@ -13,6 +13,7 @@ from typing import Any, Final
 import orjson
 
 from omnigraph.api.merges import MergeConflict
+from omnigraph.api.texts import SchemaStep
 from omnigraph.api.violations import Violation
 from omnigraph.compiler.diagnostics import Diagnostic, DiagnosticsError, Phase, Severity
 from omnigraph.compiler.source import Source, Span
@@ -61,10 +62,15 @@ HOMES: Final[Mapping[str, str]] = {
     "EmbeddingError": "omnigraph.engine.search.embedder",
     "EmbedderUnavailableError": "omnigraph.engine.search.embedder",
     "SpaceMismatchError": "omnigraph.engine.search.embedder",
+    "MixedVectorsError": "omnigraph.engine.search.spaces",
+    "SchemaOvertakenError": "omnigraph.engine.schema.apply",
     "MergeBaseExpiredError": "omnigraph.engine.merge.base",
     "SchemasDifferError": "omnigraph.engine.merge.run",
     "MergeOvertakenError": "omnigraph.engine.merge.run",
     "MergeConflictError": "omnigraph.api.merges",
+    "SchemaUnsupportedError": "omnigraph.api.schemas",
+    "LoadsRunningError": "omnigraph.api.schemas",
+    "OnlyMainError": "omnigraph.api.schemas",
     "TableNotFoundError": "omnigraph.api.history",
     "ShapeError": "omnigraph.api.wire",
     "QueryCancelledError": "omnigraph.base.budget",
@@ -170,6 +176,12 @@ def _rebuilt(made: type[OmniGraphError], said: Mapping[str, Any]) -> OmniGraphEr
     if isinstance(said.get("merge_conflicts"), list):
         every = tuple(map(MergeConflict.from_json_value, said["merge_conflicts"]))
         found |= {"conflicts": every[:SHOWN_CONFLICTS], "total": len(every), "every": every}
+    if isinstance(said.get("steps"), list):
+        found["steps"] = tuple(map(SchemaStep.from_json_value, said["steps"]))
+    if isinstance(said.get("loads"), dict):
+        found["loads"] = {name: tuple(tables) for name, tables in said["loads"].items()}
+    if isinstance(said.get("branches"), list):
+        found["branches"] = tuple(said["branches"])
     for name, value in found.items():
         setattr(error, name, value)
     return error

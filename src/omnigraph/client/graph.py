@@ -31,6 +31,7 @@ from omnigraph.api.progress import Progress
 from omnigraph.api.protocols import AnyGraph, BranchView, Reads, Text
 from omnigraph.api.query import Profile, QueryResult
 from omnigraph.api.runs import Run
+from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory
 from omnigraph.api.texts import SchemaPlan
 from omnigraph.api.upkeep import (
     CompactionStats,
@@ -91,6 +92,10 @@ class RemoteGraph(Closing):
     def schema(self) -> str:
         """The accepted schema text."""
         return self._ask(asks.schema())
+
+    def schema_of(self, branch: str, at: str | None) -> str:
+        """Return the text of a state's schema; what views ask."""
+        return self._ask(asks.schema(branch, at=at))
 
     @property
     def catalog(self) -> Catalog:
@@ -530,11 +535,41 @@ class RemoteGraph(Closing):
 
     # The whole graph.
 
-    def plan_schema(self, schema: Text, *, allow_data_loss: bool = False) -> SchemaPlan:
-        """Return the steps from the accepted schema to a new one; nothing is changed."""
-        return replace(
-            self._ask(asks.plan_schema(schema, allow_data_loss=allow_data_loss)), uri=self.uri
+    def plan_schema(
+        self, schema: Text, *, allow_data_loss: bool = False, branch: str = DEFAULT_BRANCH
+    ) -> SchemaPlan:
+        """Return the steps from the schema of a branch to a new one; nothing is changed."""
+        ask = asks.plan_schema(schema, allow_data_loss=allow_data_loss, branch=branch)
+        return replace(self._ask(ask), uri=self.uri)
+
+    def apply_schema(
+        self,
+        schema: Text,
+        *,
+        allow_data_loss: bool = False,
+        branch: str = DEFAULT_BRANCH,
+        preview: bool = False,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> SchemaApplied:
+        """Make a text the schema of a branch: all of it as one commit, or nothing."""
+        ask = asks.apply_schema(
+            schema,
+            allow_data_loss=allow_data_loss,
+            branch=branch,
+            preview=preview,
+            actor=actor,
+            message=message,
         )
+        return replace(self._ask(ask), uri=self.uri)
+
+    def diff_schema(self, a: Moment | Text, b: Moment | Text) -> SchemaDiff:
+        """Return the steps from one schema to another; nothing is changed."""
+        return self._ask(asks.diff_schema(a, b))
+
+    def schema_history(self, branch: str = DEFAULT_BRANCH) -> SchemaHistory:
+        """Return the commits of a branch that changed its schema, newest first."""
+        return self._ask(asks.schema_history(branch))
 
     def verify(self) -> list[Finding]:
         """Check the graph against its own rules."""
@@ -573,6 +608,11 @@ class RemoteView:
     def uri(self) -> str:
         """Where the server is."""
         return self._graph.uri
+
+    @property
+    def schema(self) -> str:
+        """The text of this state's schema."""
+        return self._graph.schema_of(self._branch, self._at)
 
     def query(
         self,

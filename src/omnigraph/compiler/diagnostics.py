@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -54,8 +54,10 @@ class DiagnosticsError(CompileError):
     """Compilation stopped; `diagnostics` holds every finding, errors first in source order."""
 
     def __init__(self, source: Source, diagnostics: Iterable[Diagnostic]) -> None:
-        self.source = source
-        self.diagnostics = tuple(diagnostics)
+        self.diagnostics = tuple(
+            replace(one, span=source.to_written(one.span)) for one in diagnostics
+        )
+        self.source = source = source.written or source
         first = self.diagnostics[0]
         more = len(self.diagnostics) - 1
         where = place(source, first.span)

@@ -32,10 +32,23 @@ class Position:
 
 @dataclass(frozen=True)
 class Source:
-    """A named text. `name` is what messages call it, usually a path."""
+    """A named text. `name` is what messages call it, usually a path.
+
+    A text may be a frame around what somebody wrote: `written` then is that, `lead` characters in.
+    """
 
     text: str
     name: str = "<input>"
+    written: Source | None = None
+    lead: int = 0
+
+    def to_written(self, span: Span | None) -> Span | None:
+        """Return a place in what was written; what lies in the frame goes to its nearest end."""
+        if self.written is None or span is None:
+            return span
+        end = len(self.written.text)
+        start = min(max(span.start - self.lead, 0), end)
+        return Span(start, min(max(span.end - self.lead, start), end))
 
     @cached_property
     def _line_starts(self) -> tuple[int, ...]:

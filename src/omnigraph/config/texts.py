@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from omnigraph.api.protocols import NamedText, Text
+from omnigraph.compiler.query.bare import framed
 from omnigraph.compiler.source import Source
 from omnigraph.compiler.syntax import decode
 from omnigraph.errors import BadRequestError, NotFoundError
+
+
+def read_query(given: Text, params: Mapping[str, Any] | None = None) -> Source:
+    """Return the text of a query; a bare body is framed by a declaration of its own."""
+    return framed(read_text(given), params)
 
 
 def read_text(given: Text) -> Source:

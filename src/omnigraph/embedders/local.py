@@ -6,8 +6,10 @@ they carry the most); wider ones need a provider.
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,8 +50,22 @@ class LocalEmbedder:
 
 @lru_cache(maxsize=1)
 def _model() -> WordLlamaInference:
-    import wordllama  # slow to import, and most programs never embed
+    with _unchanged_logging():
+        import wordllama  # slow to import, and most programs never embed
 
-    # The library looks for its own tokenizer in a cache folder; the package itself has it.
-    folder = Path(wordllama.__file__).parent
-    return wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
+        # The library looks for its own tokenizer in a cache folder; the package itself has it.
+        folder = Path(wordllama.__file__).parent
+        return wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
+
+
+@contextmanager
+def _unchanged_logging() -> Iterator[None]:
+    """Keep the program's logging as it is: the library sets up the root logger when imported."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    try:
+        yield
+    finally:
+        for handler in [one for one in root.handlers if one not in handlers]:
+            root.removeHandler(handler)
+        root.setLevel(level)

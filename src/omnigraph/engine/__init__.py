@@ -2,6 +2,7 @@
 
 In control-flow order: `contract` (the accepted schema on disk), `image` (resident, versioned arrays
 of a table), `topology` (adjacency of an edge type), `search` (vectors, text, fusion), `read`
-(operators and the executor), `write` (mutations become commits), `changes` (what differs between
-states, commit by commit, for one row), `maintain` (indexes on request).
+(operators and the executor), `write` (mutations become commits), `schema` (from one
+schema to the next), `changes` (what differs between states, commit by commit, for one row), `merge`
+(what two lines did, put together), `maintain` (indexes on request).
 """

@@ -49,9 +49,14 @@ def table_specs(catalog: Catalog) -> list[TableSpec]:
     return [TableSpec(TableKey(kind.table_key), arrow_schema(kind)) for kind in kinds]
 
 
-def accepted_ir(store: GraphStore) -> SchemaIr:
-    """Return the meaning of the accepted schema, ids included."""
-    return from_json(store.read_file(IR_FILE))
+def accepted_ir(store: GraphStore, state: Snapshot | None = None) -> SchemaIr:
+    """Return the meaning of the schema of a state, ids included; of main as it is if none."""
+    return from_json(store.read_file(IR_FILE, state))
+
+
+def stated_ir(kernel: Kernel, digest: str) -> SchemaIr:
+    """Return the meaning that a commit states by its digest."""
+    return from_json(read_contract(kernel, IR_FILE, digest))
 
 
 class Catalogs:
@@ -69,8 +74,7 @@ class Catalogs:
         digest = files[IR_FILE]
         found = self._known.find(digest)
         if found is None:
-            meaning = from_json(read_contract(kernel, IR_FILE, digest))
-            found = self._known.keep(digest, catalog_of(meaning))
+            found = self._known.keep(digest, catalog_of(stated_ir(kernel, digest)))
         return found
 
 
@@ -88,7 +92,11 @@ def steps_between(
     """Return what happened to the schema between two states; all of it, if there is none before."""
     if before is not None and before.files[IR_FILE] == after.files[IR_FILE]:
         return ()
-    old = SchemaIr() if before is None else from_json(store.read_file(IR_FILE, before))
-    new = from_json(store.read_file(IR_FILE, after))
+    old = SchemaIr() if before is None else accepted_ir(store, before)
+    return steps_from(old, accepted_ir(store, after))
+
+
+def steps_from(old: SchemaIr, new: SchemaIr) -> tuple[SchemaStep, ...]:
+    """Return the steps from one accepted schema to another of the same graph."""
     plan = plan_schema_migration(old, with_renames(old, new), allow_data_loss=True)
     return tuple(map(schema_step, plan.steps))

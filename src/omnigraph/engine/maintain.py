@@ -5,7 +5,8 @@ Never part of a write. Answers are the same with no, some or all of them; only c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 from omnigraph.api.upkeep import IndexReport, IndexStatus
@@ -16,7 +17,7 @@ from omnigraph.storage.files.layout import fork_owner
 from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.store import GraphStore
 from omnigraph.storage.tables.failures import LostIndexError
-from omnigraph.storage.tables.index import IndexKind, IndexSpec, list_indexes
+from omnigraph.storage.tables.index import IndexInfo, IndexKind, IndexSpec, list_indexes
 from omnigraph.storage.tables.predicate import IsNull, Not
 
 TRAINING_ROWS = 256
@@ -57,6 +58,7 @@ def ensure_indexes(
                 raise
             snapshot = store.snapshot(branch)
             known = {index.name: index for index in list_indexes(snapshot.handle(key))}
+        spec = _named(spec, known)
         found = known.get(spec.name)
         status, reason = IndexStatus.CURRENT, None
         if found is None or found.unindexed_rows:
@@ -65,6 +67,24 @@ def ensure_indexes(
             status = done if reason is None else IndexStatus.PENDING
         reports.append(IndexReport(key, spec.column, spec.kind, status, reason))
     return reports
+
+
+def _named(spec: IndexSpec, known: Mapping[str, IndexInfo]) -> IndexSpec:
+    """Return an index under the name it has, or can have, in a table.
+
+    An index is called after its column when it is built; a column that is called otherwise since
+    keeps it under that name, which another column may have by now.
+    """
+    taken = {name: index.columns for name, index in known.items()}
+    suffix = spec.name.removeprefix(spec.column)
+    own = [name for name, on in taken.items() if on == (spec.column,) and name.endswith(suffix)]
+    if own:
+        return replace(spec, name=own[0])
+    name, number = spec.name, 1
+    while name in taken:
+        number += 1
+        name = f"{spec.column}_{number}{suffix}"
+    return replace(spec, name=name)
 
 
 def _build(

@@ -13,7 +13,7 @@ from omnigraph.api.upkeep import CompactionStats, IndexReport
 from omnigraph.api.words import Engine, OnError
 from omnigraph.api.writes import EmbedResult, LoadResult, MutationResult
 from omnigraph.base.budget import Limits
-from omnigraph.config.texts import read_text
+from omnigraph.config.texts import read_query
 from omnigraph.engine.maintain import ensure_indexes
 from omnigraph.engine.write.request import MutationRequest
 from omnigraph.errors import BadRequestError
@@ -40,6 +40,10 @@ class GraphBranch(GraphView):
         self.name = name
         self.actor = actor
 
+    def __repr__(self) -> str:
+        who = "" if self.actor is None else f", actor={self.actor!r}"
+        return f"{type(self).__name__}({self._state.described()}, {self.name!r}{who})"
+
     def at(self, moment: str | int) -> GraphView:
         """Return the graph as it was: at a commit id, or at a version of this branch."""
         return view_at(self._state, self.name, moment)
@@ -60,7 +64,7 @@ class GraphBranch(GraphView):
         """Run a mutation: all of its statements as one commit, or none.
 
         Args:
-            source: the query text, or the path of a `.gq` file.
+            source: the query text, or the path of a `.gq` file; its body alone will do.
             name: which query of the text; needed when it has several.
             params: parameter values by name, without `$`.
             actor: who does it; kept on the commit.
@@ -80,7 +84,9 @@ class GraphBranch(GraphView):
         labels = {"message": message, "if_head": if_head, "idempotency_key": idempotency_key}
         who = self._who(actor, **labels)
         asked = Preconditions(if_head, idempotency_key)
-        request = MutationRequest(read_text(source), name, params, self.name, who, message, asked)
+        request = MutationRequest(
+            read_query(source, params), name, params, self.name, who, message, asked
+        )
         with TURNS.writing(), self._state.job_budget(limits, cancel) as budget:
             return self._state.writer.mutate(self._state.store, request, budget)
 
@@ -136,7 +142,7 @@ class GraphBranch(GraphView):
             state.catalog,
             self.name,
             who,
-            state.options.embedder,
+            state.embedder,
             state.options.clock,
             state.input_options,
             message,
@@ -192,9 +198,7 @@ class GraphBranch(GraphView):
         from omnigraph.pipeline.embed.graph import EmbedTarget, embed_graph  # a bulk job
 
         state, who = self._state, self._who(actor, message=message)
-        target = EmbedTarget(
-            state.store, state.catalog, self.name, who, state.options.embedder, message
-        )
+        target = EmbedTarget(state.store, state.catalog, self.name, who, state.embedder, message)
         with state.job_budget(limits):
             return embed_graph(target, types, mode, progress)
 

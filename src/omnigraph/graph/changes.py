@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from collections.abc import Iterator, Sequence
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from omnigraph.api.changes import (
     ChangeGroup,
@@ -25,7 +26,7 @@ from omnigraph.api.words import (
     Images,
     Moment,
 )
-from omnigraph.base.arguments import text_argument
+from omnigraph.base.arguments import names_argument, text_argument, word_argument
 from omnigraph.base.budget import Limits
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.engine.changes.diff import Wanted, diff
@@ -36,7 +37,7 @@ from omnigraph.engine.contract import steps_between
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.history import graph_commit
 from omnigraph.graph.requests import check_limit
-from omnigraph.graph.state import GraphState
+from omnigraph.graph.state import GraphState, cancel_argument
 from omnigraph.storage.files.layout import MAIN
 from omnigraph.storage.manifest.line import Line
 from omnigraph.storage.manifest.snapshot import BranchNotFoundError, Snapshot
@@ -179,10 +180,11 @@ class GraphChanges:
         """
         wanted = _wanted(types, kinds, ops, images, columns)
         bounds = Bounds(max_rows, max_bytes)
+        stopped = cancel_argument(cancel) or threading.Event()
         start = None if since is None else parse_cursor(since)
         feed = self._feed(self._state.store.line(branch), wanted, bounds)
         feed.check(start)
-        return self._follow(branch, feed, since, cancel or threading.Event(), follow=follow)
+        return self._follow(branch, feed, since, stopped, follow=follow)
 
     def cursor(self, branch: str = "main", *, at: str | None = None) -> str:
         """Return where the feed of a branch goes on after what it is now, or was at a commit.
@@ -190,6 +192,8 @@ class GraphChanges:
         Raises:
             NotFoundError: the commit is not on the line of the branch.
         """
+        if at is not None:
+            text_argument(at, "a commit id")
         feed = self._feed(self._state.store.line(branch), Wanted(), Bounds())
         return feed.after(at).text()
 
@@ -210,7 +214,8 @@ class GraphChanges:
             SnapshotExpiredError: states to look at were cleaned up.
         """
         check_limit(limit)
-        steps = itertools.islice(self._past(table_key, entity_id, branch).steps(), limit)
+        most = None if limit is None else min(limit, sys.maxsize)
+        steps = itertools.islice(self._past(table_key, entity_id, branch).steps(), most)
         return EntityHistory(table_key, entity_id, tuple(map(_version, steps)))
 
     def blame(self, table_key: str, entity_id: str, *, branch: str = "main") -> EntityBlame:
@@ -288,31 +293,21 @@ def _wanted(
     images: Images,
     columns: Sequence[str] | None,
 ) -> Wanted:
-    _words([images], IMAGES, "images")
     return Wanted(
         _texts(types, "types"),
         _words(kinds, ENTITY_KINDS, "kinds"),
         _words(ops, CHANGE_OPS, "ops"),
-        images,
+        word_argument(images, IMAGES, "images"),
         _texts(columns, "columns"),
     )
 
 
 def _texts(given: Sequence[str] | None, what: str) -> tuple[str, ...] | None:
-    if given is None:
-        return None
-    if isinstance(given, str):
-        raise BadRequestError(f"{what} is a list of names, not one text", hint=f"['{given}']")
-    return tuple(text_argument(one, f"one of {what}") for one in given)
+    return None if given is None else names_argument(given, what)
 
 
 def _words(
     given: Sequence[Word] | None, known: tuple[Word, ...], what: str
 ) -> tuple[Word, ...] | None:
     texts = _texts(given, what)
-    for one in texts or ():
-        if one not in known:
-            raise BadRequestError(
-                f"{what} cannot be '{one}'", hint=f"choose from {', '.join(known)}"
-            )
-    return cast("tuple[Word, ...] | None", texts)
+    return None if texts is None else tuple(word_argument(one, known, what) for one in texts)

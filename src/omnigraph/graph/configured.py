@@ -13,8 +13,9 @@ from omnigraph.config.embedding import embedder_options
 from omnigraph.config.environment import Environment, s3_options, spark_master
 from omnigraph.config.limits import LimitsInForce, limits_in_force
 from omnigraph.config.logs import slow_ms_in_force
-from omnigraph.config.settings import Settings
+from omnigraph.config.settings import EmbeddingSettings, Settings
 from omnigraph.embedders.choose import embedder_of
+from omnigraph.engine.search.embedder import Embedder
 from omnigraph.graph.options import GraphOptions
 from omnigraph.pipeline.model import PipelineOptions, SparkSettings
 from omnigraph.storage.options import S3Options
@@ -65,6 +66,17 @@ def settled(
         pipeline=pipeline,
         slow_query_ms=slow_ms_in_force(options.slow_query_ms, environment),
     )
+
+
+def chosen_embedder(options: GraphOptions, environment: Environment) -> Embedder | None:
+    """Return who turns text into vectors: the one that was given, or the environment's.
+
+    Raises:
+        BadRequestError: the environment asks for an embedder there is none of.
+    """
+    if options.embedder != "auto":
+        return options.embedder
+    return embedder_of(embedder_options(EmbeddingSettings(), environment))
 
 
 def input_options(options: GraphOptions, environment: Environment) -> S3Options:

@@ -8,6 +8,7 @@ snapshot and never looks at the head again; writes queue by branch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -24,9 +25,11 @@ from omnigraph.api.keywords import (
     QueryKeywords,
 )
 from omnigraph.api.merges import ChangeApplied, Strategy
+from omnigraph.api.notebook import FixedText
 from omnigraph.api.progress import Progress
 from omnigraph.api.protocols import AnyGraph, BranchView, Reads, Text
 from omnigraph.api.query import Profile, QueryResult
+from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory
 from omnigraph.api.texts import SchemaPlan
 from omnigraph.api.upkeep import (
     CompactionStats,
@@ -38,26 +41,22 @@ from omnigraph.api.upkeep import (
 )
 from omnigraph.api.words import DEFAULT_BRANCH, ExportFormat, Moment
 from omnigraph.api.writes import EmbedResult, ExportResult, LoadResult, MutationResult
+from omnigraph.base.arguments import text_argument
 from omnigraph.base.budget import Limits
 from omnigraph.base.closing import Closing
 from omnigraph.base.uri import is_on_server
 from omnigraph.client.graph import connect as connect_remote
 from omnigraph.compiler.catalog.build import load_schema
-from omnigraph.compiler.catalog.migration import plan_schema_migration
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.compiler.source import Source
 from omnigraph.config.environment import bearer_token, process_environment
 from omnigraph.config.texts import read_text
-from omnigraph.engine.contract import (
-    SCHEMA_FILE,
-    accepted_ir,
-    contract_files,
-    schema_step,
-    table_specs,
-)
+from omnigraph.engine.contract import SCHEMA_FILE, contract_files, table_specs
 from omnigraph.engine.merge.replay import Replay
 from omnigraph.engine.merge.resolve import resolutions
-from omnigraph.errors import BadRequestError
+from omnigraph.engine.verify import lonely_sources
+from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.graph import schemas
 from omnigraph.graph.branch import GraphBranch, view_at
 from omnigraph.graph.changes import GraphChanges
 from omnigraph.graph.history import Branches, Commits
@@ -92,6 +91,13 @@ class Graph(Closing):
         self.tags = Tags(state, actor)
         self.runs = Runs(state, actor)
 
+    def __repr__(self) -> str:
+        """Say which graph this is, and in whose name it is used."""
+        state = self._state.described()
+        return (
+            f"Graph({state})" if self._actor is None else f"Graph({state}, actor={self._actor!r})"
+        )
+
     @property
     def store(self) -> GraphStore:
         """The storage below; for tools, not for everyday use."""
@@ -105,7 +111,7 @@ class Graph(Closing):
     @property
     def schema(self) -> str:
         """The accepted schema text."""
-        return self.store.read_file(SCHEMA_FILE).decode()
+        return FixedText(self.store.read_file(SCHEMA_FILE).decode())
 
     @property
     def catalog(self) -> Catalog:
@@ -145,7 +151,7 @@ class Graph(Closing):
 
     def _view(self, branch: str, at: str | int | None = None) -> GraphView:
         """Return the view that two keywords mean; its state is looked up when it is asked."""
-        if at is None and branch == DEFAULT_BRANCH:
+        if text_argument(branch, "the branch") == DEFAULT_BRANCH and at is None:
             return self._main
         return GraphView(self._state, partial(self._state.snapshot, branch, at))
 
@@ -498,16 +504,77 @@ class Graph(Closing):
             raise
         return replace(result, base_branch=source, branch_created=created is not None)
 
-    def plan_schema(self, schema: Text, *, allow_data_loss: bool = False) -> SchemaPlan:
-        """Return the steps from the accepted schema to a new one; nothing is changed."""
-        accepted = accepted_ir(self.store)
-        desired = load_schema(read_text(schema), accepted).ir
-        plan = plan_schema_migration(accepted, desired, allow_data_loss)
-        return SchemaPlan(self.uri, plan.supported, tuple(map(schema_step, plan.steps)))
+    # The schema; see graph.schemas.
+
+    def plan_schema(
+        self, schema: Text, *, allow_data_loss: bool = False, branch: str = DEFAULT_BRANCH
+    ) -> SchemaPlan:
+        """Return the steps from the schema of a branch to a new one; nothing is changed."""
+        return schemas.plan(self._state, schema, branch, allow_data_loss=allow_data_loss)
+
+    def apply_schema(
+        self,
+        schema: Text,
+        *,
+        allow_data_loss: bool = False,
+        branch: str = DEFAULT_BRANCH,
+        preview: bool = False,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> SchemaApplied:
+        """Make a text the schema of a branch: all of it as one commit, or nothing.
+
+        Other branches keep theirs, and what was committed before is read under the schema of its
+        time. Rules that rows might break are held against all of them first.
+
+        Args:
+            schema: the new text, or the path of a `.pg` file.
+            allow_data_loss: permit what drops types, properties and their values, and the
+                widening of enums, which has no way back.
+            branch: the branch that gets it.
+            preview: plan and check everything, and write nothing.
+            actor: who does it; kept on the commit.
+            message: why; kept on the commit.
+
+        Raises:
+            CompileError: the text is wrong.
+            SchemaUnsupportedError: the change cannot be made; it has every reason.
+            ConstraintError: rows break a rule of the new schema; nothing was written.
+            ConflictError: loads are writing to tables it would change, or others change the
+                schema all the time.
+        """
+        return schemas.apply(
+            self._state,
+            schema,
+            branch,
+            allow_data_loss=allow_data_loss,
+            preview=preview,
+            actor=who_writes(self._actor, actor),
+            message=message,
+        )
+
+    def diff_schema(self, a: Moment | Text, b: Moment | Text) -> SchemaDiff:
+        """Return the steps from one schema to another; nothing is changed.
+
+        Args:
+            a: a branch, a commit id, a version of main, `branch@version`; or a text or file.
+            b: the same; of a text, `@rename_from` says what parts of `a` are called now.
+        """
+        return schemas.diff(self._state, a, b)
+
+    def schema_history(self, branch: str = DEFAULT_BRANCH) -> SchemaHistory:
+        """Return the commits of a branch that changed its schema, newest first."""
+        return schemas.history(self._state, branch)
 
     def verify(self) -> list[Finding]:
         """Check the graph against its own rules; it is sound if every finding is harmless."""
-        return self.store.verify()
+        found = self.store.verify()
+        if not any(one.kind.startswith("unreadable") for one in found):
+            for one in self.store.branches.list():
+                with suppress(NotFoundError):  # deleted meanwhile
+                    snapshot = self.store.snapshot(one.name)
+                    found += lonely_sources(snapshot, self._state.catalog(snapshot))
+        return found
 
     def repair(
         self, branch: str | None = None, *, confirm: bool = False, force: bool = False

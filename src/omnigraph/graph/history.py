@@ -18,7 +18,7 @@ from omnigraph.engine.merge.replay import Replay
 from omnigraph.engine.merge.resolve import resolutions
 from omnigraph.engine.merge.run import Request
 from omnigraph.graph.merging import apply_change, merge_branch
-from omnigraph.graph.requests import check_limit, who_writes
+from omnigraph.graph.requests import check_labels, check_limit, who_writes
 from omnigraph.graph.state import GraphState
 from omnigraph.storage.files.layout import MAIN
 from omnigraph.storage.files.records import Commit
@@ -33,6 +33,9 @@ class Branches:
     def __init__(self, state: GraphState, actor: str | None = None) -> None:
         self._state = state
         self._actor = actor
+
+    def __repr__(self) -> str:
+        return f"Branches({self._state.described()})"
 
     def list(self) -> list[str]:
         """Return the names of all branches, main first, then sorted."""
@@ -125,6 +128,9 @@ class Commits:
     def __init__(self, state: GraphState) -> None:
         self._state = state
 
+    def __repr__(self) -> str:
+        return f"Commits({self._state.described()})"
+
     def list(
         self,
         branch: str = "main",
@@ -150,6 +156,7 @@ class Commits:
             BadRequestError: the limit is no number of commits.
         """
         check_limit(limit)
+        check_labels(actor=actor)
         later = None if since is None else self._later_than(since)
 
         def wanted(commit: Commit) -> bool:

@@ -77,6 +77,9 @@ class Tags:
         self._state = state
         self._actor = actor
 
+    def __repr__(self) -> str:
+        return f"Tags({self._state.described()})"
+
     def list(self) -> list[Tag]:
         """Return all tags by their names."""
         return [_told(tag) for tag in self._state.store.tags()]

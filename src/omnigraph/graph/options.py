@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from omnigraph.base.budget import Limits
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.memory import machine_memory
-from omnigraph.embedders.local import LocalEmbedder
 from omnigraph.engine.search.embedder import Embedder
 from omnigraph.pipeline.model import PipelineOptions
 from omnigraph.storage.options import DEFAULTS, StorageOptions
@@ -31,8 +31,9 @@ class GraphOptions:
     clock: Clock = SYSTEM_CLOCK
     pipeline: PipelineOptions = field(default_factory=PipelineOptions)
     """Defaults of loads."""
-    embedder: Embedder | None = field(default_factory=LocalEmbedder)
-    """Turns text into vectors; None leaves `@embed` columns alone and refuses text in nearest."""
+    embedder: Embedder | Literal["auto"] | None = "auto"
+    """Turns text into vectors; "auto" is the one the environment asks for, or else the offline
+    one. None leaves `@embed` columns alone and refuses text in nearest."""
     slow_query_ms: float | None = None
     """A query or mutation that takes so many milliseconds is told to the log `omnigraph.slow`; None
     is never. What the environment says wins."""

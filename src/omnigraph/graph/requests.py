@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from omnigraph.base.arguments import count_argument
 from omnigraph.errors import BadRequestError
 
 _NAMES = {
@@ -42,12 +43,8 @@ def check_limit(limit: object) -> None:
     Raises:
         BadRequestError: it is no number from 1 on.
     """
-    if limit is None:
-        return
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise BadRequestError(
-            f"a limit is a number from 1 on, not {limit!r}", hint="or leave it out"
-        )
+    if limit is not None:
+        count_argument(limit, "a limit", "or leave it out")
 
 
 def who_writes(handle: str | None, given: str | None) -> str | None:

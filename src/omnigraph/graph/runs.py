@@ -71,6 +71,9 @@ class Runs:
         self._state = state
         self._actor = actor
 
+    def __repr__(self) -> str:
+        return f"Runs({self._state.described()})"
+
     def begin(
         self, target: str, *, operation_hash: str | None = None, actor: str | None = None
     ) -> GraphRun:

@@ -13,7 +13,7 @@ from omnigraph.engine.contract import Catalogs
 from omnigraph.engine.read.reader import GraphReader
 from omnigraph.engine.write.writer import GraphWriter
 from omnigraph.errors import BadRequestError
-from omnigraph.graph.configured import input_options, settled
+from omnigraph.graph.configured import chosen_embedder, input_options, settled
 from omnigraph.graph.options import GraphOptions
 from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.options import S3Options
@@ -33,7 +33,8 @@ class GraphState:
         inherited = limits_in_force(environment)
         PROCESS.open(inherited.process_memory)
         self.options = settled(options, environment, inherited)
-        embedder, watch = options.embedder, Watch(options.clock, self.options.slow_query_ms)
+        self.embedder = chosen_embedder(options, environment)
+        embedder, watch = self.embedder, Watch(options.clock, self.options.slow_query_ms)
         self.catalogs = Catalogs()
         self.reader = GraphReader(self.catalogs, options.image_bytes, embedder, watch)
         self.writer = GraphWriter(self.catalogs, self.reader.cache, embedder, watch)
@@ -44,6 +45,10 @@ class GraphState:
         if self._store is None:
             raise ClosedError("this graph is closed", hint="connect again")
         return self._store
+
+    def described(self) -> str:
+        """Return what the graph is called where handles are shown."""
+        return "closed" if self._store is None else repr(self.uri)
 
     @property
     def uri(self) -> str:
@@ -75,12 +80,12 @@ class GraphState:
     def query_budget(self, limits: Limits | None, cancel: threading.Event | None = None) -> Budget:
         """Start the budget of a query: its clock runs from here on."""
         chosen = _over(limits, self.options.limits)
-        return Budget(chosen, self.options.clock, _event(cancel))
+        return Budget(chosen, self.options.clock, cancel_argument(cancel))
 
     def job_budget(self, limits: Limits | None, cancel: threading.Event | None = None) -> Budget:
         """Start the budget of anything that writes, or goes over a whole graph."""
         chosen = _over(limits, self.options.job_limits)
-        return Budget(chosen, self.options.clock, _event(cancel), what="job")
+        return Budget(chosen, self.options.clock, cancel_argument(cancel), what="job")
 
     def input_options(self) -> S3Options:
         """Return how to reach the object stores of inputs."""
@@ -94,7 +99,12 @@ class GraphState:
         self.reader.forget()
 
 
-def _event(cancel: threading.Event | None) -> threading.Event | None:
+def cancel_argument(cancel: threading.Event | None) -> threading.Event | None:
+    """Return what another thread may stop a call with.
+
+    Raises:
+        BadRequestError: it cannot be set.
+    """
     if cancel is not None and not callable(getattr(cancel, "is_set", None)):
         what = type(cancel).__name__
         raise BadRequestError(

@@ -8,17 +8,19 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from omnigraph.api.history import GraphSnapshot
+from omnigraph.api.notebook import FixedText
 from omnigraph.api.protocols import Text
 from omnigraph.api.query import Profile, QueryResult
 from omnigraph.api.words import EXPORT_FORMATS, ExportFormat
 from omnigraph.api.writes import ExportResult
-from omnigraph.base.arguments import text_argument
+from omnigraph.base.arguments import text_argument, word_argument
 from omnigraph.base.budget import Limits
+from omnigraph.base.extras import load_extra
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.compiler.source import Source
-from omnigraph.config.texts import read_text
+from omnigraph.config.texts import read_query
+from omnigraph.engine.contract import SCHEMA_FILE
 from omnigraph.engine.read.blob_bytes import blob_bytes
-from omnigraph.errors import BadRequestError
 from omnigraph.graph.history import graph_snapshot
 from omnigraph.graph.state import GraphState
 from omnigraph.graph.turns import TURNS
@@ -40,6 +42,9 @@ class GraphView:
         self._state = state
         self._take = take
 
+    def __repr__(self) -> str:
+        return f"GraphView({self._state.described()})"
+
     @property
     def uri(self) -> str:
         """Where the graph lives."""
@@ -49,6 +54,11 @@ class GraphView:
     def catalog(self) -> Catalog:
         """What the schema of this state means."""
         return self._state.catalog(self._take())
+
+    @property
+    def schema(self) -> str:
+        """The text of this state's schema."""
+        return self._state.store.read_file(SCHEMA_FILE, self._take()).decode()
 
     def snapshot(self) -> GraphSnapshot:
         """Return every table at its version."""
@@ -66,7 +76,7 @@ class GraphView:
         """Run a read query.
 
         Args:
-            source: the query text, or the path of a `.gq` file.
+            source: the query text, or the path of a `.gq` file; its body alone will do.
             name: which query of the text; needed when it has several.
             params: parameter values by name, without `$`.
             limits: time, row and memory limits of this run.
@@ -81,7 +91,9 @@ class GraphView:
         TURNS.give_way()
         state = self._state
         with state.query_budget(limits, cancel) as budget:
-            return state.reader.query(self._take(), read_text(source), name, params, budget)
+            return state.reader.query(
+                self._take(), read_query(source, params), name, params, budget
+            )
 
     def query_at_hand(
         self,
@@ -97,7 +109,8 @@ class GraphView:
         """
         state = self._state
         with state.query_budget(limits) as budget:
-            return state.reader.query_at_hand(self._take(), source, name, params, budget)
+            text = read_query(source, params)
+            return state.reader.query_at_hand(self._take(), text, name, params, budget)
 
     def stream(
         self,
@@ -119,7 +132,7 @@ class GraphView:
         budget = self._state.query_budget(limits, cancel)
         try:
             with budget.current():
-                given = (self._take(), read_text(source), name, params)
+                given = (self._take(), read_query(source, params), name, params)
                 return self._state.reader.stream(*given, budget, batch_rows)
         except BaseException:
             budget.close()
@@ -140,14 +153,16 @@ class GraphView:
         """
         state = self._state
         with state.query_budget(limits, cancel) as budget:
-            return state.reader.profile(self._take(), read_text(source), name, params, budget)
+            return state.reader.profile(
+                self._take(), read_query(source, params), name, params, budget
+            )
 
     def explain(self, source: Text, name: str | None = None) -> str:
         """Return the operators a query runs as on this state.
 
         Behind each stands how it gets at its rows, and how many are expected.
         """
-        return self._state.reader.explain(self._take(), read_text(source), name)
+        return FixedText(self._state.reader.explain(self._take(), read_query(source), name))
 
     def read_blob(self, type_name: str, id: str, prop: str) -> bytes | None:
         """Return the bytes of one Blob, of which queries only return a description.
@@ -204,10 +219,9 @@ class GraphView:
         """
         from omnigraph.pipeline.export.write import export_to  # writing files needs more of Arrow
 
-        if format not in EXPORT_FORMATS:
-            raise BadRequestError(f"unknown format '{format}'", hint="use jsonl or parquet")
+        chosen = word_argument(format, EXPORT_FORMATS, "format")
         with self._state.job_budget(limits):
-            return export_to(self._selection(types, tables), target, format)
+            return export_to(self._selection(types, tables), target, chosen)
 
     def iter_export(
         self,
@@ -234,6 +248,7 @@ class GraphView:
         Args:
             session: a SparkSession whose Python has this package.
         """
+        load_extra("pyspark", "spark", "graph.spark")
         from omnigraph.graph.spark_source import frames  # needs PySpark
 
         snapshot, s3 = self._take(), self._state.options.storage.s3

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
 from omnigraph.api.words import ENGINES, ON_ERROR, Engine, Mode, OnError
-from omnigraph.base.arguments import text_argument
+from omnigraph.base.arguments import count_argument, word_argument
 from omnigraph.engine.write.violations import MAX_REPORTED
 from omnigraph.errors import BadRequestError, StorageError
 
@@ -96,37 +95,11 @@ def load_options(
     Raises:
         BadRequestError: a word is none of the known ones.
     """
-    engine = engine or defaults.engine
-    limit: object = defaults.max_errors if max_errors is None else max_errors
-    if not isinstance(limit, int) or limit < 1:
-        raise BadRequestError(f"max_errors is {limit!r}", hint="a number from 1 on")
-    for what, word, known in (
-        ("mode", mode, tuple(Mode)),
-        ("engine", engine, ENGINES),
-        ("on_error", on_error, ON_ERROR),
-    ):
-        if word not in known:
-            raise BadRequestError(f"unknown {what} '{word}'", hint=f"use {', '.join(known)}")
     return LoadOptions(
-        Mode(mode),
-        cast("Engine", engine),
-        cast("OnError", on_error),
-        limit,
+        word_argument(mode, tuple(Mode), "mode"),
+        word_argument(defaults.engine if engine is None else engine, ENGINES, "engine"),
+        word_argument(on_error, ON_ERROR, "on_error"),
+        count_argument(defaults.max_errors if max_errors is None else max_errors, "max_errors"),
         defaults.spark_above_bytes,
         staging=defaults.staging,
     )
-
-
-def require_names(**given: object) -> None:
-    """Refuse what is no list of names; a single one would be read letter by letter.
-
-    Raises:
-        BadRequestError: it is none.
-    """
-    for argument, names in given.items():
-        if isinstance(names, str):
-            raise BadRequestError(f"{argument} is a list of names", hint=f"[{names!r}]")
-        if isinstance(names, bytes) or not isinstance(names, Iterable):
-            raise BadRequestError(f"{argument} is a list of names, not {type(names).__name__}")
-        for name in names:
-            text_argument(name, f"a name in {argument}")

@@ -1,6 +1,7 @@
 """Text in, vectors stored and asked for, through the public API."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -8,7 +9,13 @@ import pytest
 import omnigraph
 from omnigraph.embedders.mock import MockEmbedder
 from omnigraph.engine.search.embedder import EmbeddingError, SpaceMismatchError
-from omnigraph.engine.search.spaces import Filled, check_filled, record_of, spaces_of
+from omnigraph.engine.search.spaces import (
+    Filled,
+    MixedVectorsError,
+    check_filled,
+    record_of,
+    spaces_of,
+)
 from omnigraph.errors import BadRequestError, IntegrityError
 from tests.support.fast import FAST
 
@@ -224,3 +231,118 @@ def test_a_null_text_ranks_nothing(graph):
     assert graph.query(text, params={}).to_dicts() == []
     with pytest.raises(BadRequestError):
         graph.query(NEAREST, params={})
+
+
+# Texts without words, and vectors given by hand
+
+
+BLANKS = ["", "   ", "\n\t"]
+PUT = """query add($s: String, $t: String?, $v: Vector(8)?) {
+  insert Doc { slug: $s text: $t vector: $v } }"""
+GIVEN = [1.0] + [0.0] * 7
+BY_HAND = SCHEMA.replace(
+    "vector: Vector(8)? @embed(text)", 'vector: Vector(8)? @embed(text, model="given")'
+)
+
+
+def rows_of(texts, vector=None):
+    return [
+        {"type": "Doc", "data": {"slug": f"r{at}", "text": text, "vector": vector}}
+        for at, text in enumerate(texts)
+    ]
+
+
+def as_file(tmp_path, rows):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+class Silent(MockEmbedder):
+    """Knows one word only, as a model whose vocabulary lacks a script would."""
+
+    def embed_documents(self, texts, dim):
+        known = np.array([[text == "alpha"] for text in texts])
+        return np.where(known, super().embed_documents(texts, dim), np.float32(0))
+
+
+@pytest.mark.parametrize("text", BLANKS)
+def test_a_text_without_words_has_no_vector_and_is_not_counted(graph, tmp_path, text):
+    graph.mutate(PUT, params={"s": "m", "t": text})
+    loaded = graph.load(as_file(tmp_path, rows_of([text, "gamma"])), mode="append")
+    assert loaded.embedded == 1
+    assert {slug for slug, found in vectors(graph).items() if found is not None} == {"a", "b", "r1"}
+    assert graph.embed(mode="reembed_all").embedded == {"Doc.vector": 3, "Pinned.vector": 0}
+    near = [row["d.slug"] for row in graph.query(NEAREST, params={"t": "gamma"})]
+    assert near[0] == "r1"
+    assert set(near) == {"a", "b", "r1"}
+
+
+@pytest.mark.parametrize("text", BLANKS)
+def test_a_question_without_words_is_refused(graph, text):
+    with pytest.raises(EmbeddingError, match="without words"):
+        graph.query(NEAREST, params={"t": text})
+
+
+def test_a_text_that_says_nothing_to_the_model_has_no_vector(tmp_path):
+    options = dataclasses.replace(FAST, embedder=Silent())
+    with omnigraph.init(str(tmp_path / "g.omni"), SCHEMA, options=options) as graph:
+        graph.load(as_file(tmp_path, rows_of(["alpha", "\N{SNOWMAN}"])), mode="append")
+        assert {slug: found is None for slug, found in vectors(graph).items()} == {
+            "r0": False,
+            "r1": True,
+        }
+
+
+def test_a_required_vector_of_an_empty_text_is_refused_with_its_reason(tmp_path):
+    schema = "node Doc { slug: String @key text: String vector: Vector(8) @embed(text) }"
+    with omnigraph.init(str(tmp_path / "g.omni"), schema, options=MOCK) as graph:
+        with pytest.raises(IntegrityError, match="`text` has no words to make it from"):
+            graph.mutate('query m() { insert Doc { slug: "a" text: "" } }')
+        with pytest.raises(IntegrityError, match="`text` has no words to make it from"):
+            graph.load(as_file(tmp_path, rows_of(["ok", " "])), mode="append")
+
+
+def test_a_model_does_not_put_its_vectors_beside_given_ones(graph, tmp_path):
+    with omnigraph.init(str(tmp_path / "given"), SCHEMA, options=MOCK) as given:
+        given.mutate(PUT, params={"s": "x", "t": "ex", "v": GIVEN})
+        head = given.snapshot().commit_id
+        for write in (
+            lambda: given.mutate(PUT, params={"s": "y", "t": "why"}),
+            lambda: given.load(as_file(tmp_path, rows_of(["one"])), mode="append"),
+        ):
+            with pytest.raises(MixedVectorsError, match="holds vectors that were given"):
+                write()
+        assert given.snapshot().commit_id == head
+        assert given.embed(mode="reembed_all").embedded["Doc.vector"] == 1
+        given.mutate(PUT, params={"s": "y", "t": "why"})
+        assert vectors(given)["y"] == expected("why")
+
+
+def test_one_load_does_not_mix_given_and_made_vectors(graph, tmp_path):
+    rows = [*rows_of(["one"]), {"type": "Doc", "data": {"slug": "g", "text": "x", "vector": GIVEN}}]
+    with omnigraph.init(str(tmp_path / "new"), SCHEMA, options=MOCK) as new:
+        for mode in ("append", "merge", "overwrite"):
+            with pytest.raises(MixedVectorsError):
+                new.load(as_file(tmp_path, rows), mode=mode)
+    graph.load(as_file(tmp_path, rows), mode="append")  # this column is known to be the model's
+
+
+def test_given_vectors_of_a_pinned_column_are_those_of_its_model(tmp_path):
+    schema = SCHEMA.replace("@embed(text)", f'@embed(text, model="{MockEmbedder().space}")', 1)
+    with omnigraph.init(str(tmp_path / "g"), schema, options=MOCK) as graph:
+        graph.mutate(PUT, params={"s": "x", "t": "ex", "v": GIVEN})
+        graph.mutate(PUT, params={"s": "y", "t": "why"})
+        assert vectors(graph) == {"x": GIVEN, "y": expected("why")}
+
+
+def test_a_column_kept_by_hand_is_never_filled(tmp_path):
+    with omnigraph.init(str(tmp_path / "g"), BY_HAND, options=MOCK) as graph:
+        graph.mutate(PUT, params={"s": "x", "t": "ex", "v": GIVEN})
+        graph.mutate(PUT, params={"s": "y", "t": "why"})
+        assert vectors(graph) == {"x": GIVEN, "y": None}
+        with pytest.raises(EmbeddingError, match="given by hand"):
+            graph.query(NEAREST, params={"t": "alpha"})
+        with pytest.raises(BadRequestError, match="that a model fills"):
+            graph.embed(["Doc"])
+        assert "Doc.vector" not in graph.embed().embedded

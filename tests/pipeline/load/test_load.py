@@ -433,8 +433,9 @@ def test_an_edge_file_may_come_before_its_nodes(graph, tmp_path):
 
 
 def test_texts_become_vectors_where_the_schema_asks(tmp_path):
-    schema = 'node Doc {\n  slug: String @key\n  text: String\n  v: Vector(8) @embed("text")\n}\n'
-    with omnigraph.init(str(tmp_path / "e.omni"), schema) as graph:
+    schema = "node Doc {\n  slug: String @key\n  text: String\n  v: Vector(8) {}\n}\n"
+    embed = '@embed("text", model="wordllama/l2_supercat_256")'
+    with omnigraph.init(str(tmp_path / "e.omni"), schema.replace("{}", embed)) as graph:
         result = graph.load(
             jsonl(
                 node("Doc", slug="a", text="a cat"),
@@ -453,7 +454,7 @@ def test_as_many_faults_are_told_as_asked_for(graph):
         error = faults(graph, data, max_errors=asked)
         assert (len(error.violations), error.total) == (told, 300)
         assert error.violations[-1].place == f"<bytes>:{told}"
-    with pytest.raises(BadRequestError, match="max_errors is 0"):
+    with pytest.raises(BadRequestError, match="max_errors is a number from 1 on, not 0"):
         graph.load(data, max_errors=0)
 
 

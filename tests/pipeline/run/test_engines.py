@@ -22,7 +22,7 @@ def test_large_inputs_stay_inline_without_spark(monkeypatch):
 
 def test_spark_that_is_asked_for_and_missing_is_an_error(monkeypatch):
     monkeypatch.setattr(engines, "_has_spark", lambda: False)
-    with pytest.raises(BadRequestError, match="pyspark is not installed"):
+    with pytest.raises(BadRequestError, match="needs pyspark, which is not installed"):
         Engines(LoadOptions(engine="spark")).choose(1)
 
 

@@ -21,6 +21,7 @@ from omnigraph.cli.output import UsageError, say, say_json
 from omnigraph.cli.request import query_source
 from omnigraph.cli.shared import sharing
 from omnigraph.cli.target import Place
+from omnigraph.compiler.query.bare import framed
 
 if TYPE_CHECKING:
     from omnigraph.compiler.source import Source
@@ -45,7 +46,7 @@ def explain(
         raise UsageError("exactly one of --query or --query-string must be provided")
     settings = asked.settings()
     address = asked.find_uri(settings)
-    source = query_source(settings, query, query_string)
+    source = framed(query_source(settings, query, query_string))
     if schema is not None:
         plans = _plans_by_file(source, schema, name)
     else:

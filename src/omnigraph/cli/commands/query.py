@@ -49,7 +49,8 @@ def lint(
     catalog, origin = _catalog_of(settings, schema, address)
     path = STDIN if Path(query) == STDIN else settings.find_query_file(query)
     source = read_source(path, "query")
-    result = lint_queries(catalog, source, str(path), origin)
+    shown = path if path == STDIN else Path(path).absolute()
+    result = lint_queries(catalog, source, str(shown), origin)
     if json:
         say_json(result)
     else:
@@ -70,7 +71,7 @@ def _catalog_of(
 
     if schema is not None:
         loaded = load_schema(read_source(schema, "schema"))
-        return loaded.catalog, SchemaSource.file(str(schema))
+        return loaded.catalog, SchemaSource.file(str(schema.absolute()))
     address = require_uri(uri, "query lint")
     with Place(settings, address).open("query lint", local=True) as graph:
         return graph.catalog, SchemaSource.repo(address)

@@ -1,21 +1,37 @@
-"""`omnigraph schema …`: check and draft schema files, show a graph's schema, plan its change."""
+"""`omnigraph schema …`: check and draft schema files; show, plan, change, compare a graph's."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from omnigraph.api.texts import SchemaCheck, SchemaDraft, SchemaText
+from omnigraph.api.schemas import SchemaDiff
+from omnigraph.api.texts import SchemaCheck, SchemaDraft, SchemaStep, SchemaText
 from omnigraph.cli.files import read_source
-from omnigraph.cli.given import OnGraph
-from omnigraph.cli.options import JsonOption, SchemaOption
+from omnigraph.cli.given import ByFlags, OnGraph
+from omnigraph.cli.options import (
+    ActorOption,
+    BranchOption,
+    JsonOption,
+    MessageOption,
+    PreviewOption,
+    SchemaOption,
+)
 from omnigraph.cli.output import EXIT_FAILURE, complain, say, say_json, warn
 from omnigraph.cli.shared import sharing
 from omnigraph.errors import BadRequestError, StorageError
 
-app = typer.Typer(help="Check, draft, show and plan schemas.", no_args_is_help=True)
+AllowDataLoss = Annotated[
+    bool,
+    typer.Option(
+        "--allow-data-loss", help="Permit drops and wider enums instead of refusing them."
+    ),
+]
+
+app = typer.Typer(help="Check, draft, show, plan, apply and compare schemas.", no_args_is_help=True)
 
 
 @app.command()
@@ -50,15 +66,24 @@ def check(schema: SchemaOption, json: JsonOption = False) -> None:
 @sharing
 def show(
     asked: OnGraph,
+    branch: BranchOption = None,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", help="As it was: a commit id, a tag, or a version.", metavar="MOMENT"),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Print the accepted schema of a graph.
+    """Print the schema of a graph: of main, of a branch, or of a moment of the past.
 
-    Example: `omnigraph schema get ./people.omni`
+    Example: `omnigraph schema get ./people.omni --branch review`
     """
     place = asked.place()
     with place.open("schema show") as opened:
-        text = opened.schema
+        name = place.branch(branch)
+        moment = int(at) if at is not None and at.isdecimal() else at
+        text = (
+            opened.branch(name).schema if moment is None else opened.at(moment, branch=name).schema
+        )
     if json:
         say_json(SchemaText(text))
     else:
@@ -117,12 +142,8 @@ def plan(
     *,
     schema: SchemaOption,
     asked: OnGraph,
-    allow_data_loss: Annotated[
-        bool,
-        typer.Option(
-            "--allow-data-loss", help="Plan drops and wider enums instead of refusing them."
-        ),
-    ] = False,
+    allow_data_loss: AllowDataLoss = False,
+    branch: BranchOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show the steps from a graph's schema to a new one; nothing is changed.
@@ -134,14 +155,129 @@ def plan(
     place = asked.place()
     source = read_source(schema, "schema")
     with place.open("schema plan", local=True) as opened:
-        found = opened.plan_schema(source, allow_data_loss=allow_data_loss)
+        found = opened.plan_schema(
+            source, allow_data_loss=allow_data_loss, branch=place.branch(branch)
+        )
     if json:
         say_json(place.named(found))
         return
     say(f"schema plan for {place.uri}\nsupported: {'yes' if found.supported else 'no'}")
-    for step in found.steps:
+    _say_steps(found.steps)
+
+
+@app.command()
+@sharing
+def apply(
+    *,
+    schema: SchemaOption,
+    asked: OnGraph,
+    allow_data_loss: AllowDataLoss = False,
+    branch: BranchOption = None,
+    preview: PreviewOption = False,
+    only_main: Annotated[
+        bool, typer.Option("--only-main", help="Refuse while the graph has other branches.")
+    ] = False,
+    as_actor: ActorOption = None,
+    message: MessageOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make a file the schema of a graph, or of one of its branches: all of it, or nothing.
+
+    Other branches keep their schema, and the past is read under its own.
+
+    Example: `omnigraph schema apply --schema next.pg ./people.omni --preview`
+    """
+    from omnigraph.api.schemas import SchemaUnsupportedError, require_only_main
+
+    place = asked.place()
+    source = read_source(schema, "schema")
+    with place.open("schema apply", read_only=preview) as opened:
+        if only_main:
+            require_only_main(opened.branches.list())
+        try:
+            done = opened.apply_schema(
+                source,
+                allow_data_loss=allow_data_loss,
+                branch=place.branch(branch),
+                preview=preview,
+                actor=place.actor(as_actor),
+                message=message,
+            )
+        except SchemaUnsupportedError as error:
+            if not json:
+                for step in error.steps:
+                    warn(f"- {step.text}" + (f"\n  hint: {step.hint}" if step.hint else ""))
+            raise
+    if json:
+        say_json(place.named(done))
+        return
+    say(f"schema apply for {place.uri}\nsupported: yes")
+    say(f"applied: {'yes' if done.applied else 'no'}\nmanifest_version: {done.manifest_version}")
+    _say_steps(done.steps)
+
+
+@app.command()
+@sharing
+def diff(
+    asked: ByFlags,
+    before: Annotated[
+        str, typer.Argument(help="A branch, commit, version or .pg file.", metavar="A")
+    ],
+    after: Annotated[str, typer.Argument(help="The same; what A is to become.", metavar="B")],
+    json: JsonOption = False,
+) -> None:
+    """Show the steps from one schema to another: of branches, commits, versions or files.
+
+    Example: `omnigraph schema diff main review --uri ./people.omni`
+    """
+    files = [word.endswith(".pg") for word in (before, after)]
+    if all(files):
+        found = _files_compared(Path(before), Path(after))
+    else:
+        with asked.place().open("schema diff") as opened:
+            found = opened.diff_schema(before, after)
+    if json:
+        say_json(found)
+        return
+    say(f"schema diff {before} -> {after}")
+    _say_steps(found.steps)
+
+
+@app.command()
+@sharing
+def history(asked: OnGraph, branch: BranchOption = None, json: JsonOption = False) -> None:
+    """List the commits of a branch that changed its schema, newest first.
+
+    Example: `omnigraph schema history ./people.omni`
+    """
+    place = asked.place()
+    with place.open("schema history") as opened:
+        found = opened.schema_history(place.branch(branch))
+    if json:
+        say_json(found)
+        return
+    for version in found.versions:
+        by = f" by {version.actor_id}" if version.actor_id else ""
+        why = f": {version.message}" if version.message else ""
+        say(f"{version.graph_commit_id} (version {version.manifest_version}){by}{why}")
+        for step in version.steps:
+            say(f"  - {step.text}")
+
+
+def _files_compared(before: Path, after: Path) -> SchemaDiff:
+    """Return the steps from one file to another; no graph is needed."""
+    from omnigraph.compiler.catalog.build import load_schema
+    from omnigraph.engine.contract import steps_from
+
+    first = load_schema(read_source(before, "schema")).ir
+    second = load_schema(read_source(after, "schema"), first).ir
+    return SchemaDiff(str(before), str(after), steps_from(first, second))
+
+
+def _say_steps(steps: Sequence[SchemaStep]) -> None:
+    for step in steps:
         say(f"- {step.text}")
         if step.hint is not None:
             say(f"  hint: {step.hint}")
-    if not found.steps:
+    if not steps:
         say("no schema changes")

@@ -10,9 +10,10 @@ from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.cli.commands.explain import profile_text
 from omnigraph.cli.formats import TableStyle, lines
 from omnigraph.cli.request import json_or_text
-from omnigraph.cli.shell.statement import Statement, parse_statement
+from omnigraph.cli.shell.statement import parse_statement
 from omnigraph.compiler.compile import CompiledQuery, compile_file
-from omnigraph.compiler.diagnostics import DiagnosticsError, did_you_mean
+from omnigraph.compiler.diagnostics import did_you_mean
+from omnigraph.compiler.source import Source
 from omnigraph.config.settings import OUTPUT_FORMATS, OutputFormat
 from omnigraph.errors import BadRequestError
 
@@ -61,37 +62,32 @@ class Session:
             word, _, rest = stripped[1:].partition(" ")
             self._command(word, rest.strip())
             return
-        statement, queries = self._compile(stripped)
+        source, queries = self._compile(stripped)
         for query in queries:
             started = self.clock.monotonic()
             summary = (
-                self._change(statement, query)
-                if query.is_mutation
-                else self._read(statement, query)
+                self._change(source, query) if query.is_mutation else self._read(source, query)
             )
             self.note(f"({summary}, {(self.clock.monotonic() - started) * 1_000:.1f} ms)")
 
-    def _compile(self, text: str) -> tuple[Statement, tuple[CompiledQuery, ...]]:
-        statement = parse_statement(text, self.params)
-        try:
-            return statement, compile_file(self.graph.catalog, statement.source)
-        except DiagnosticsError as error:
-            raise statement.moved(error) from None
+    def _compile(self, text: str) -> tuple[Source, tuple[CompiledQuery, ...]]:
+        source = parse_statement(text, self.params)
+        return source, compile_file(self.graph.catalog, source)
 
     def _params_of(self, query: CompiledQuery) -> dict[str, Any]:
         declared = {param.name for param in query.params}
         return {name: value for name, value in self.params.items() if name in declared}
 
-    def _read(self, statement: Statement, query: CompiledQuery) -> str:
+    def _read(self, source: Source, query: CompiledQuery) -> str:
         params = self._params_of(query)
-        result = self.graph.query(statement.source, query.name, params, branch=self.branch)
+        result = self.graph.query(source, query.name, params, branch=self.branch)
         for line in lines(result.output(branch=self.branch), self.format, self.style):
             self.say(line)
         return f"{len(result)} rows"
 
-    def _change(self, statement: Statement, query: CompiledQuery) -> str:
+    def _change(self, source: Source, query: CompiledQuery) -> str:
         done = self.graph.mutate(
-            statement.source,
+            source,
             query.name,
             self._params_of(query),
             branch=self.branch,
@@ -118,9 +114,9 @@ class Session:
             case "unset":
                 self.params.pop(rest.removeprefix("$"), None)
             case "explain":
-                statement, queries = self._compile(rest)
+                source, queries = self._compile(rest)
                 for query in queries:
-                    plan = self.graph.explain(statement.source, query.name, branch=self.branch)
+                    plan = self.graph.explain(source, query.name, branch=self.branch)
                     self.say(plan.rstrip("\n"))
             case "profile":
                 self._profile(rest)
@@ -156,10 +152,10 @@ class Session:
         return (f"${name} = {value!r}" for name, value in self.params.items())
 
     def _profile(self, rest: str) -> None:
-        statement, queries = self._compile(rest)
+        source, queries = self._compile(rest)
         for query in queries:
             params = self._params_of(query)
-            found = self.graph.profile(statement.source, query.name, params, branch=self.branch)
+            found = self.graph.profile(source, query.name, params, branch=self.branch)
             self.say(profile_text(found))
 
 

@@ -3,7 +3,8 @@
 Pure: both schemas in, steps out, always in the same order (interfaces, nodes, edges; by name;
 rename, header, metadata, properties, constraints; removed parts last). An empty plan means the
 two schemas have the same meaning. What would lose or loosen data is refused unless the caller
-allows it; what would need the rows to be rewritten by judgement is always refused.
+allows it; what would need the rows to be rewritten by judgement is always refused. A rule that
+existing rows may break is a step: whoever applies it looks at the rows first.
 """
 
 from __future__ import annotations
@@ -33,13 +34,18 @@ from omnigraph.compiler.catalog.steps import (
     AddConstraint,
     AddProperty,
     AddType,
+    DropConstraint,
     DropProperty,
     DropType,
     ExtendEnum,
+    RelaxProperty,
     RenameProperty,
     RenameType,
+    RequireProperty,
     Step,
     UnsupportedChange,
+    UpdateCardinality,
+    UpdateImplements,
     UpdatePropertyMetadata,
     UpdateTypeMetadata,
     step_to_json,
@@ -138,8 +144,7 @@ class _Planner:
         match before, after:
             case IrNode(), IrNode():
                 if before.implements != after.implements:
-                    hint = "keep `implements` as it is; declare the properties in the node"
-                    yield _refuse(entity, "changing implemented interfaces is not supported", hint)
+                    yield UpdateImplements(kind, after.name, after.implements)
             case IrEdge(), IrEdge():
                 now = self.node_names
                 ends = (now.get(before.from_type), now.get(before.to_type))
@@ -147,7 +152,7 @@ class _Planner:
                 if ends != (after.from_type, after.to_type):
                     yield _refuse(entity, "changing edge endpoints is not supported", hint)
                 if before.cardinality != after.cardinality:
-                    yield _refuse(entity, "changing edge cardinality is not supported", hint)
+                    yield UpdateCardinality(kind, after.name, after.cardinality)
             case _:
                 assert isinstance(before, IrInterface)
 
@@ -189,8 +194,7 @@ class _TypeDiff:
     def property(self, before: IrProperty, after: IrProperty) -> Iterator[Step]:
         if before.name != after.name:
             yield self.renamed(before.name, after.name)
-        if before.type != after.type:
-            yield self.retyped(after.name, before.type, after.type)
+        yield from self.retyped(after.name, before.type, after.type)
         old, new = _metadata(before.annotations), _metadata(after.annotations)
         if old != new:
             yield UpdatePropertyMetadata(self.kind, self.name, after.name, new)
@@ -206,15 +210,22 @@ class _TypeDiff:
             )
         return RenameProperty(self.kind, self.name, old, new)
 
-    def retyped(self, name: str, old: PropType, new: PropType) -> Step:
-        reason = f"changing property type from {old} to {new} is not supported"
-        added = _added_enum_values(old, new)
+    def retyped(self, name: str, old: PropType, new: PropType) -> Iterator[Step]:
+        if old.nullable != new.nullable:
+            step = RelaxProperty if new.nullable else RequireProperty
+            yield step(self.kind, self.name, name)
+        now = replace(old, nullable=new.nullable)
+        if now == new:
+            return
+        reason = f"changing property type from {now} to {new} is not supported"
+        added = _added_enum_values(now, new)
         if not added:
-            return _refuse(self.entity(name), reason, _REPLACE)
-        if self.allow_data_loss:
-            return ExtendEnum(self.kind, self.name, name, added)
-        hint = "widening an enum cannot be undone: allow it explicitly with allow_data_loss"
-        return _refuse(self.entity(name), reason, hint)
+            yield _refuse(self.entity(name), reason, _REPLACE)
+        elif self.allow_data_loss:
+            yield ExtendEnum(self.kind, self.name, name, added)
+        else:
+            hint = "widening an enum cannot be undone: allow it explicitly with allow_data_loss"
+            yield _refuse(self.entity(name), reason, hint)
 
     def added(self, prop: IrProperty) -> Step:
         if prop.type.nullable:
@@ -252,14 +263,18 @@ class _TypeDiff:
         for spelled, found in new.items():
             if spelled in old:
                 continue
-            if isinstance(found, Index):
-                yield AddConstraint(self.kind, self.name, found)
-            else:
-                hint = "existing rows may break it: add a new type with it and copy the rows"
+            if isinstance(found, Key):
+                hint = "the key names the rows: add a new type with it and copy the rows"
                 yield _refuse(entity, f"adding {spelled} is not supported", hint)
-        for spelled in old:
-            if spelled not in new:
+            else:
+                yield AddConstraint(self.kind, self.name, found)
+        for spelled, found in old.items():
+            if spelled in new:
+                continue
+            if isinstance(found, Key):
                 yield _refuse(entity, f"removing {spelled} is not supported", "keep the constraint")
+            else:
+                yield DropConstraint(self.kind, self.name, found)
 
     def follow_embeds(self, annotations: tuple[Annotation, ...]) -> tuple[Annotation, ...]:
         """Return the annotations with the source of `@embed` under its new name."""

@@ -55,6 +55,10 @@ class Check:
     pattern: str
 
 
+GIVEN = "given"
+"""The model of an `@embed` whose vectors writers give themselves."""
+
+
 @dataclass(frozen=True, slots=True)
 class Embed:
     """`target` (a vector) is filled from the text of `source`; `model` pins the embedder."""
@@ -62,6 +66,11 @@ class Embed:
     target: str
     source: str
     model: str | None = None
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether no model ever fills the vectors: writers give them."""
+        return self.model == GIVEN
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from omnigraph.compiler.catalog.ir_json import (
     constraint_to_json,
     type_to_json,
 )
-from omnigraph.compiler.catalog.model import Annotation
+from omnigraph.compiler.catalog.model import Annotation, Cardinality
 from omnigraph.compiler.catalog.schema_ir import IrConstraint, TypeKind, spell_constraint
 from omnigraph.compiler.syntax import quote
 from omnigraph.compiler.types import PropType
@@ -81,12 +81,57 @@ class ExtendEnum:
 
 
 @dataclass(frozen=True, slots=True)
+class RelaxProperty:
+    """Rows may lack a value from now on."""
+
+    type_kind: TypeKind
+    type_name: str
+    property_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequireProperty:
+    """Every row must have a value; existing ones are looked at first."""
+
+    type_kind: TypeKind
+    type_name: str
+    property_name: str
+
+
+@dataclass(frozen=True, slots=True)
 class AddConstraint:
-    """A constraint that existing rows cannot break: an index."""
+    """An index, or a rule that existing rows are held to first."""
 
     type_kind: TypeKind
     type_name: str
     constraint: IrConstraint
+
+
+@dataclass(frozen=True, slots=True)
+class DropConstraint:
+    """An index or a rule that is gone; no row can mind."""
+
+    type_kind: TypeKind
+    type_name: str
+    constraint: IrConstraint
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateCardinality:
+    """Another number of edges per source; existing edges are counted first if it is narrower."""
+
+    type_kind: TypeKind
+    type_name: str
+    cardinality: Cardinality
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateImplements:
+    """The full new list of a node's interfaces; its properties have steps of their own."""
+
+    type_kind: TypeKind
+    type_name: str
+    implements: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +170,50 @@ Step = (
     | RenameProperty
     | DropProperty
     | ExtendEnum
+    | RelaxProperty
+    | RequireProperty
     | AddConstraint
+    | DropConstraint
+    | UpdateCardinality
+    | UpdateImplements
     | UpdateTypeMetadata
     | UpdatePropertyMetadata
     | UnsupportedChange
 )
 
 
+_WholeType = AddType | RenameType | DropType | UpdateTypeMetadata
+_PropertyStep = (
+    AddProperty
+    | DropProperty
+    | ExtendEnum
+    | RelaxProperty
+    | RequireProperty
+    | UpdatePropertyMetadata
+)
+_RuleStep = AddConstraint | DropConstraint | UpdateCardinality | UpdateImplements
+_OwnedStep = _PropertyStep | _RuleStep | RenameProperty
+_TypedStep = _OwnedStep | _WholeType
+
+
 def step_to_json(step: Step) -> dict[str, Any]:
     """Return the step as a JSON-ready object, tagged by `kind`."""
+    match step:
+        case UnsupportedChange():
+            facts = {"entity": step.entity, "reason": step.reason, "hint": step.hint}
+            return {"kind": "unsupported_change", **facts}
+        case AddType() | RenameType() | DropType() | UpdateTypeMetadata():
+            return _type_json(step)
+        case AddConstraint() | DropConstraint() | UpdateCardinality() | UpdateImplements():
+            return _rule_json(step)
+        case RenameProperty():
+            ends = {"from": step.from_name, "to": step.to_name}
+            return _tagged("rename_property", step, type_name=step.type_name, **ends)
+        case _:
+            return _property_json(step)
+
+
+def _type_json(step: _WholeType) -> dict[str, Any]:
     match step:
         case AddType():
             return _tagged("add_type", step, name=step.name)
@@ -141,35 +221,70 @@ def step_to_json(step: Step) -> dict[str, Any]:
             return _tagged("drop_type", step, name=step.name)
         case RenameType():
             return _tagged("rename_type", step, **{"from": step.from_name, "to": step.to_name})
-        case AddProperty():
-            return _of_property(
-                "add_property", step, property_type=type_to_json(step.property_type)
-            )
-        case RenameProperty():
-            ends = {"from": step.from_name, "to": step.to_name}
-            return _tagged("rename_property", step, type_name=step.type_name, **ends)
-        case DropProperty():
-            return _of_property("drop_property", step)
-        case ExtendEnum():
-            return _of_property("extend_enum", step, added_values=list(step.added_values))
-        case AddConstraint():
-            constraint = constraint_to_json(step.constraint)
-            return _tagged("add_constraint", step, type_name=step.type_name, constraint=constraint)
         case UpdateTypeMetadata():
             listed = [annotation_to_json(found) for found in step.annotations]
             return _tagged("update_type_metadata", step, name=step.name, annotations=listed)
-        case UpdatePropertyMetadata():
-            listed = [annotation_to_json(found) for found in step.annotations]
-            return _of_property("update_property_metadata", step, annotations=listed)
-        case UnsupportedChange():
-            facts = {"entity": step.entity, "reason": step.reason, "hint": step.hint}
-            return {"kind": "unsupported_change", **facts}
         case _:
             assert_never(step)
 
 
+def _property_json(step: _PropertyStep) -> dict[str, Any]:
+    match step:
+        case AddProperty():
+            found = type_to_json(step.property_type)
+            return _of_property("add_property", step, property_type=found)
+        case DropProperty():
+            return _of_property("drop_property", step)
+        case ExtendEnum():
+            return _of_property("extend_enum", step, added_values=list(step.added_values))
+        case RelaxProperty():
+            return _of_property("relax_property", step)
+        case RequireProperty():
+            return _of_property("require_property", step)
+        case UpdatePropertyMetadata():
+            listed = [annotation_to_json(found) for found in step.annotations]
+            return _of_property("update_property_metadata", step, annotations=listed)
+        case _:
+            assert_never(step)
+
+
+def _rule_json(step: _RuleStep) -> dict[str, Any]:
+    facts: dict[str, Any]
+    match step:
+        case AddConstraint():
+            kind, facts = "add_constraint", {"constraint": constraint_to_json(step.constraint)}
+        case DropConstraint():
+            kind, facts = "drop_constraint", {"constraint": constraint_to_json(step.constraint)}
+        case UpdateCardinality():
+            bounds = {"min": step.cardinality.min, "max": step.cardinality.max}
+            kind, facts = "update_cardinality", {"cardinality": bounds}
+        case UpdateImplements():
+            kind, facts = "update_implements", {"implements": list(step.implements)}
+        case _:
+            assert_never(step)
+    return _tagged(kind, step, type_name=step.type_name, **facts)
+
+
 def describe(step: Step) -> str:
     """Return the step as one line for people."""
+    match step:
+        case UnsupportedChange():
+            return f"unsupported change on {step.entity}: {step.reason}"
+        case AddType() | RenameType() | DropType() | UpdateTypeMetadata():
+            return _describe_type(step)
+        case AddConstraint() | DropConstraint() | UpdateCardinality() | UpdateImplements():
+            return f"{_describe_rule(step)} on {_owner(step)}"
+        case RenameProperty():
+            ends = f"'{step.type_name}.{step.from_name}' -> '{step.type_name}.{step.to_name}'"
+            return f"rename property {ends} on {_owner(step)}"
+        case UpdatePropertyMetadata():
+            listed = _spell_annotations(step.annotations)
+            return f"update metadata on property {_column(step)} of {_owner(step)} ({listed})"
+        case _:
+            return f"{_describe_property(step)} on {_owner(step)}"
+
+
+def _describe_type(step: _WholeType) -> str:
     match step:
         case AddType():
             return f"add {step.type_kind} type '{step.name}'"
@@ -177,34 +292,44 @@ def describe(step: Step) -> str:
             return f"drop {step.type_kind} type '{step.name}'"
         case RenameType():
             return f"rename {step.type_kind} type '{step.from_name}' -> '{step.to_name}'"
-        case AddProperty():
-            spelled = _spell_type(step.property_type)
-            return f"add property {_column(step)} ({spelled}) on {_owner(step)}"
-        case RenameProperty():
-            ends = f"'{step.type_name}.{step.from_name}' -> '{step.type_name}.{step.to_name}'"
-            return f"rename property {ends} on {_owner(step)}"
-        case DropProperty():
-            return f"drop property {_column(step)} on {_owner(step)}"
-        case ExtendEnum():
-            added = ", ".join(step.added_values)
-            return f"extend enum {_column(step)} by {added} on {_owner(step)}"
-        case AddConstraint():
-            return f"add constraint {spell_constraint(step.constraint)} on {_owner(step)}"
         case UpdateTypeMetadata():
             listed = _spell_annotations(step.annotations)
             return f"update metadata on {step.type_kind} '{step.name}' ({listed})"
-        case UpdatePropertyMetadata():
-            listed = _spell_annotations(step.annotations)
-            return f"update metadata on property {_column(step)} of {_owner(step)} ({listed})"
-        case UnsupportedChange():
-            return f"unsupported change on {step.entity}: {step.reason}"
         case _:
             assert_never(step)
 
 
-_PropertyStep = AddProperty | DropProperty | ExtendEnum | UpdatePropertyMetadata
-_OwnedStep = _PropertyStep | RenameProperty | AddConstraint
-_TypedStep = _OwnedStep | AddType | RenameType | DropType | UpdateTypeMetadata
+def _describe_property(
+    step: AddProperty | DropProperty | ExtendEnum | RelaxProperty | RequireProperty,
+) -> str:
+    match step:
+        case AddProperty():
+            return f"add property {_column(step)} ({_spell_type(step.property_type)})"
+        case DropProperty():
+            return f"drop property {_column(step)}"
+        case ExtendEnum():
+            return f"extend enum {_column(step)} by {', '.join(step.added_values)}"
+        case RelaxProperty():
+            return f"allow null in property {_column(step)}"
+        case RequireProperty():
+            return f"require property {_column(step)}"
+        case _:
+            assert_never(step)
+
+
+def _describe_rule(step: _RuleStep) -> str:
+    match step:
+        case AddConstraint():
+            return f"add constraint {spell_constraint(step.constraint)}"
+        case DropConstraint():
+            return f"drop constraint {spell_constraint(step.constraint)}"
+        case UpdateCardinality():
+            high = "" if step.cardinality.max is None else step.cardinality.max
+            return f"set @card({step.cardinality.min}..{high})"
+        case UpdateImplements():
+            return f"implement {', '.join(step.implements) or 'nothing'}"
+        case _:
+            assert_never(step)
 
 
 def _tagged(kind: str, step: _TypedStep, **facts: object) -> dict[str, Any]:

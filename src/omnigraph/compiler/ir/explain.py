@@ -216,7 +216,7 @@ def _statement(statement: Statement) -> str:
             return f"insert edge {statement.type_name} {ends}{rest}"
         case Update():
             kind = "edges" if statement.is_edge else "nodes"
-            changes = _assigned(statement.assignments)
+            changes = _assigned((*statement.ends, *statement.assignments))
             return f"update {kind} {statement.type_name} {changes}{_filters(statement.where)}"
         case Delete():
             kind = "edges" if statement.is_edge else "nodes"

@@ -16,8 +16,6 @@ from omnigraph.compiler.types import PropType, Scalar
 _ENDS = {"from": "src", "to": "dst"}
 """How the text names the ends of an edge, and the columns they mean."""
 
-_FIXED_EDGE_COLUMNS = frozenset({"from", "to", "src", "dst", "id"})
-
 
 def check_statement(ctx: Context, statement: ast.Statement) -> typed.Statement | None:
     """Return the checked statement; problems go to the context."""
@@ -70,23 +68,31 @@ def _update(ctx: Context, statement: ast.Update, kind: NodeType | EdgeType) -> t
     if not statement.assignments:
         ctx.report("T10", f"`update {kind.name}` assigns nothing", statement.span)
     given = _distinct_names(ctx, statement.assignments)
+    ends = _moved_ends(ctx, given) if isinstance(kind, EdgeType) else ()
     free = {name: item for name, item in given.items() if not _is_fixed(ctx, item, kind)}
     assigned = _assignments(ctx, free, kind)
     where = _where(ctx, statement.where, kind)
-    return typed.Update(kind.name, isinstance(kind, EdgeType), assigned, where)
+    return typed.Update(kind.name, isinstance(kind, EdgeType), assigned, where, ends)
+
+
+def _moved_ends(ctx: Context, given: dict[str, ast.PropertyValue]) -> tuple[typed.Assignment, ...]:
+    """Take the ends out of what is assigned: an edge may lead elsewhere and stay the edge it is."""
+    moved: list[typed.Assignment] = []
+    for word, column in _ENDS.items():
+        item = given.pop(word, None)
+        value = None if item is None else check_assignment(ctx, item, typed.ID_TYPE)
+        if value is not None:
+            moved.append(typed.Assignment(column, typed.ID_TYPE, value))
+    return tuple(moved)
 
 
 def _is_fixed(ctx: Context, item: ast.PropertyValue, kind: NodeType | EdgeType) -> bool:
-    """Report and tell what makes a row the row it is: keys, ends and ids do not change."""
+    """Report and tell what makes a row the row it is: keys and ids do not change."""
     again = "delete and re-insert instead"
-    if isinstance(kind, NodeType):
-        if item.name in kind.key:
-            ctx.report("T16", f"cannot update @key property '{item.name}' — {again}", item.span)
-            return True
-        fixed = item.name == "id"
-    else:
-        fixed = item.name in _FIXED_EDGE_COLUMNS
-    if fixed and item.name not in kind.properties:
+    if isinstance(kind, NodeType) and item.name in kind.key:
+        ctx.report("T16", f"cannot update @key property '{item.name}' — {again}", item.span)
+        return True
+    if item.name == "id" and item.name not in kind.properties:
         ctx.report("T16", f"cannot update '{item.name}' of {kind.name} — {again}", item.span)
         return True
     return False
@@ -134,7 +140,7 @@ def _check_required(
         if prop.type.nullable or name in given:
             continue
         embed = kind.embeds.get(name)
-        if embed is None:
+        if embed is None or embed.by_hand:
             ctx.report("T12", f"{kind.name} needs `{name}`", statement.span, f"add `{name}: …`")
         elif embed.source not in given:
             message = f"{kind.name} needs `{name}` or its source `{embed.source}`"

@@ -66,10 +66,13 @@ class QueryLintResult:
         return "ok" if self.error is None else "error"
 
     def to_json_value(self) -> dict[str, Any]:
-        """Return the JSON form; empty fields are left out."""
-        out: dict[str, Any] = {"name": self.name, "kind": self.kind, "status": self.status}
-        if self.warnings:
-            out["warnings"] = list(self.warnings)
+        """Return the JSON form; only an error that is none is left out."""
+        out: dict[str, Any] = {
+            "name": self.name,
+            "kind": self.kind,
+            "status": self.status,
+            "warnings": list(self.warnings),
+        }
         if self.error is not None:
             out["error"] = self.error
         return out
@@ -87,7 +90,7 @@ class LintFinding:
     query_names: tuple[str, ...] = ()
 
     def to_json_value(self) -> dict[str, Any]:
-        """Return the JSON form; empty fields are left out."""
+        """Return the JSON form; what a finding is not about is left out."""
         out: dict[str, Any] = {
             "severity": str(self.severity),
             "code": self.code,
@@ -97,8 +100,7 @@ class LintFinding:
             out["type_name"] = self.type_name
         if self.property is not None:
             out["property"] = self.property
-        if self.query_names:
-            out["query_names"] = list(self.query_names)
+        out["query_names"] = list(self.query_names)
         return out
 
 

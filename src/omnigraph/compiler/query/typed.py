@@ -303,12 +303,14 @@ class InsertEdge:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """All rows that satisfy every predicate take the assigned values."""
+    """All rows that satisfy every predicate take the assigned values; edges may move, too."""
 
     type_name: str
     is_edge: bool
     assignments: tuple[Assignment, ...]
     where: tuple[Predicate, ...]
+    ends: tuple[Assignment, ...] = ()
+    """New values of `src` and `dst`."""
 
 
 @dataclass(frozen=True, slots=True)

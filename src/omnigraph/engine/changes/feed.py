@@ -18,6 +18,7 @@ import orjson
 from omnigraph.api.changes import ChangeGroup, EntityChange
 from omnigraph.api.history import GraphCommit
 from omnigraph.api.texts import SchemaStep
+from omnigraph.base.arguments import count_argument
 from omnigraph.base.hashing import fnv1a64_hex
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.engine.changes.diff import Wanted, diff
@@ -97,8 +98,8 @@ class Bounds:
         """Refuse bounds that allow nothing."""
         for name in ("max_rows", "max_bytes"):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise BadRequestError(f"{name} is a number from 1 on, not {value!r}")
+            if value is not None:
+                count_argument(value, name)
 
 
 @dataclass(frozen=True, slots=True)

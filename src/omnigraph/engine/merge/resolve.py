@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.api.merges import STRATEGIES, Strategy
+from omnigraph.base.arguments import shown, word_argument
 from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType, Property
 from omnigraph.compiler.query.params import coerce
 from omnigraph.compiler.types import INTEGERS, Scalar
@@ -63,21 +64,18 @@ def resolutions(
     Raises:
         BadRequestError: something of it cannot be meant.
     """
-    if strategy not in STRATEGIES:
-        raise BadRequestError(
-            f"there is no merge strategy {strategy!r}", hint=f"one of {', '.join(STRATEGIES)}"
-        )
+    chosen = word_argument(strategy, STRATEGIES, "merge strategy")
     tables: dict[str, Strategy] = {}
     rows: dict[tuple[str, str], Choice] = {}
     if isinstance(resolve, Mapping):
         for key, said in resolve.items():
-            if said in STRATEGIES:
+            if isinstance(said, str) and said in STRATEGIES:
                 tables[key] = said
             elif isinstance(said, Mapping):
                 rows |= {(key, row_id): _choice(key, row_id, one) for row_id, one in said.items()}
             else:
                 raise BadRequestError(
-                    f"{said!r} does not say how to resolve {key}",
+                    f"{shown(said)} does not say how to resolve {key}",
                     hint=f"one of {', '.join(STRATEGIES)}, or a mapping of ids",
                 )
     elif isinstance(resolve, Sequence) and not isinstance(resolve, str):
@@ -88,13 +86,15 @@ def resolutions(
             f"resolutions are a mapping or a list of conflicts, not {type(resolve).__name__}",
             hint="as in {'node:Person': 'theirs'}; a strategy for all has an argument of its own",
         )
-    return Resolutions(strategy, columns, tables, rows)
+    return Resolutions(chosen, columns, tables, rows)
 
 
 def _told(one: object) -> dict[tuple[str, str], Choice]:
     """Read one line of a file of conflicts; a line without a resolution leaves it open."""
     if not isinstance(one, Mapping) or not isinstance(one.get("table_key"), str):
-        raise BadRequestError(f"{one!r} is not a conflict", hint="it has a table_key and a row_id")
+        raise BadRequestError(
+            f"{shown(one)} is not a conflict", hint="it has a table_key and a row_id"
+        )
     if one.get("resolution") is None:
         return {}
     key, row_id = one["table_key"], one.get("row_id")
@@ -107,17 +107,21 @@ def _told(one: object) -> dict[tuple[str, str], Choice]:
 
 
 def _choice(key: str, row_id: str, said: object) -> Choice:
-    if said in _SIDES:
+    if _is_side(said):
         return said  # type: ignore[return-value]  # one of the two
     if isinstance(said, Mapping) and set(said) <= {"columns", "values"} and said:
         sides, values = said.get("columns", {}), said.get("values", {})
-        known = isinstance(sides, Mapping) and all(one in _SIDES for one in sides.values())
+        known = isinstance(sides, Mapping) and all(map(_is_side, sides.values()))
         if known and isinstance(values, Mapping):
             return said
     raise BadRequestError(
-        f"{said!r} does not say how to resolve {key} '{row_id}'",
+        f"{shown(said)} does not say how to resolve {key} '{row_id}'",
         hint="'ours', 'theirs', {'columns': {name: side}} or {'values': {name: value}}",
     )
+
+
+def _is_side(said: object) -> bool:
+    return isinstance(said, str) and said in _SIDES
 
 
 def settle(table: TableMerge, said: Resolutions, catalog: Catalog) -> None:

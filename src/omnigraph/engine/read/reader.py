@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from omnigraph.api.query import Profile, ProfileStep, QueryResult
+from omnigraph.base.arguments import shown
 from omnigraph.base.budget import Budget, checkpoint
 from omnigraph.base.calls import Watch
 from omnigraph.base.metrics import METRICS
@@ -230,7 +231,7 @@ class GraphReader:
         """
         if not isinstance(batch_rows, int) or batch_rows < 1:
             raise BadRequestError(
-                f"a batch cannot have {batch_rows!r} rows", hint="65536 is the usual number"
+                f"a batch cannot have {shown(batch_rows)} rows", hint="65536 is the usual number"
             )
         catalog = self._catalogs.of(snapshot)
         compiled = compile_query(catalog, source, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from omnigraph.compiler.catalog.model import Catalog, NodeType
 from omnigraph.compiler.compile import BoundQuery
@@ -12,7 +12,7 @@ from omnigraph.compiler.ir.ops import ReadIr
 from omnigraph.compiler.ir.reads import Reads
 from omnigraph.compiler.query.typed import Literal, Nearest, Param
 from omnigraph.compiler.types import PropType, Scalar
-from omnigraph.engine.search.embedder import Embedder, EmbeddingError, check_space
+from omnigraph.engine.search.embedder import Embedder, EmbeddingError, Matrix, check_space
 from omnigraph.engine.search.spaces import Filled, Stated, check_filled
 
 _PREFIX = "~vector:"
@@ -66,7 +66,7 @@ def with_vectors(
         text = query.value if isinstance(query, Literal) else bound.params[query.name]
         dim = operand.target.type.dim
         assert dim is not None
-        vector = None if text is None else embedder.embed_queries([str(text)], dim)[0]
+        vector = None if text is None else _vector(str(text), embedder, dim)
         found = None if vector is None else tuple(float(one) for one in vector)
         params[f"{_PREFIX}{number}"] = found
     return replace(bound, params=params)
@@ -75,9 +75,20 @@ def with_vectors(
 def _check(node: NodeType, prop: str, embedder: Embedder, snapshot: Stated) -> None:
     """Refuse to compare a question with vectors of another space."""
     embed = node.embeds.get(prop)
+    if embed is not None and embed.by_hand:
+        raise EmbeddingError(
+            f"the vectors of {node.name}.{prop} are given by hand; no text compares with them",
+            hint="pass a vector of the same model",
+        )
     if embed is not None and embed.model is not None:
         check_space(f"{node.name}.{prop}", embed.model, embedder)
     check_filled(snapshot, Filled(node, prop, embedder.space))
+
+
+def _vector(text: str, embedder: Embedder, dim: int) -> Matrix:
+    if not text.strip():
+        raise EmbeddingError("nearest was given a text without words", hint="ask for something")
+    return cast("Matrix", embedder.embed_queries([text], dim)[0])
 
 
 def _swapped(part: T, swap: Mapping[Nearest, Nearest]) -> T:

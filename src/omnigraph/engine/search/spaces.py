@@ -14,9 +14,22 @@ from typing import Protocol
 from urllib.parse import quote, unquote
 
 from omnigraph.compiler.catalog.model import NodeType
-from omnigraph.engine.search.embedder import SpaceMismatchError
+from omnigraph.engine.search.embedder import EmbeddingError, SpaceMismatchError
 
 _PREFIX = "_space"
+
+
+class MixedVectorsError(EmbeddingError):
+    """A model would put its vectors beside vectors of unknown origin."""
+
+    def __init__(self, filled: Filled) -> None:
+        self.column, self.space = filled.column, filled.space
+        super().__init__(
+            f"{filled.column} holds vectors that were given, and {filled.space} would put its own "
+            "beside them; distances between the two mean nothing",
+            hint="make all of them anew (embed --reembed-all), or let @embed say who made them: "
+            'model="…", or model="given" to give every vector',
+        )
 
 
 class Stated(Protocol):
@@ -35,12 +48,14 @@ class Stated(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Vectors of one column made by one model; `replaces` if no others are left beside them."""
+    """Vectors of one column made by one model; `replaces` if no committed ones are left."""
 
     node: NodeType
     prop: str
     space: str
     replaces: bool = False
+    beside_given: bool = False
+    """Whether the same write gives other vectors of the column by hand."""
 
     @property
     def column(self) -> str:
@@ -69,6 +84,16 @@ def check_filled(snapshot: Stated, filled: Filled) -> None:
     known = spaces_of(snapshot, filled.node, filled.prop)
     if known not in ((), (filled.space,)) and not filled.replaces:
         raise SpaceMismatchError(filled.column, " and ".join(known), filled.space)
+
+
+def may_be_mixed(snapshot: Stated, filled: Filled) -> bool:
+    """Whether nothing says who made the vectors that are there already, if there are any."""
+    embed = filled.node.embeds[filled.prop]
+    return (
+        embed.model is None
+        and not filled.replaces
+        and not spaces_of(snapshot, filled.node, filled.prop)
+    )
 
 
 def record_of(base: Stated, filled: Filled) -> tuple[str, bytes] | None:

@@ -59,16 +59,21 @@ def _tipping(
 ) -> Cause:
     """Return the edges that came or went, and the first with which their number was wrong."""
     low, high = edge.cardinality.min, edge.cardinality.max
-    before = one_array(committed.filter(pc.equal(committed["src"], source))[ID])
+    before = _ids_from(committed, source)
     rows = changes.upserts(edge.table_key)
-    if rows is not None:
-        new = minus(one_array(rows.filter(pc.equal(rows["src"], source))[ID]), before)
-        too_many = high is not None and number > high
-        return Cause(
-            edge.table_key, new, ("src",), (high or 0) - number + len(new) if too_many else 0
-        )
-    gone = before.filter(pc.is_in(before, value_set=changes.removed(edge.table_key)))
-    return Cause(edge.table_key, gone, ("src",), number + len(gone) - low)
+    after = before.slice(0, 0) if rows is None else _ids_from(rows, source)
+    if number < low:
+        gone = before.filter(pc.is_in(before, value_set=changes.removed(edge.table_key)))
+        gone = minus(gone, after)
+        if len(gone):
+            return Cause(edge.table_key, gone, ("src",), number + len(gone) - low)
+    new = minus(after, before)
+    too_many = high is not None and number > high
+    return Cause(edge.table_key, new, ("src",), (high or 0) - number + len(new) if too_many else 0)
+
+
+def _ids_from(edges: pa.Table, source: str) -> pa.Array:
+    return one_array(edges.filter(pc.equal(edges["src"], source))[ID])
 
 
 def _first_edges(rows: pa.Table | None, sources: pa.Array) -> Ints:
@@ -104,9 +109,9 @@ def _edges_of(
     edge: EdgeType, sources: pa.Array, changes: ChangeSet, snapshot: Snapshot
 ) -> pa.Table:
     """Return id and source of the committed edges of some nodes."""
-    reader = snapshot.open(edge.table_key)
     if changes.replaces(edge.table_key):
-        return reader.scan([ID, "src"], limit=0)
+        return pa.table({name: pa.array([], pa.string()) for name in (ID, "src")})
+    reader = snapshot.open(edge.table_key)
     if len(sources) > KEYS_WORTH_ASKING:
         rows = reader.scan([ID, "src"])
         return rows.filter(pc.is_in(rows["src"], value_set=sources))

@@ -83,3 +83,8 @@ def in_words(value: object) -> str:
             return str(value).lower()
         case _:
             return repr(value)
+
+
+def says_something(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Return which texts are neither null nor blank."""
+    return pc.fill_null(pc.not_equal(pc.utf8_trim_whitespace(texts), ""), False)

@@ -6,13 +6,20 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from omnigraph.compiler.catalog.model import Catalog
-from omnigraph.engine.search.spaces import Filled, check_filled, record_of
+from omnigraph.compiler.catalog.model import ID, Catalog
+from omnigraph.engine.search.spaces import (
+    Filled,
+    MixedVectorsError,
+    check_filled,
+    may_be_mixed,
+    record_of,
+)
 from omnigraph.engine.write.change_set import ChangeSet, TableChange
 from omnigraph.engine.write.validate import validate
 from omnigraph.engine.write.violations import ConstraintError
 from omnigraph.errors import ConflictError
 from omnigraph.storage.commit.session import Committed, CommitWindow, Preconditions, WriteSession
+from omnigraph.storage.tables.predicate import IsNull, Not
 
 
 class OvertakenError(ConflictError):
@@ -87,12 +94,27 @@ def record_fills(session: WriteSession, filled: Sequence[Filled]) -> None:
 
     Raises:
         SpaceMismatchError: vectors of another model are there.
+        MixedVectorsError: vectors that nobody knows the model of are there.
     """
     for one in filled:
         check_filled(session.base, one)
+        _check_not_mixed(session, one)
         record = record_of(session.base, one)
         if record is not None:
             session.replace_file(*record)
+
+
+def _check_not_mixed(session: WriteSession, filled: Filled) -> None:
+    """Refuse to fill beside vectors of unknown origin, in the table or in this very write."""
+    if filled.node.embeds[filled.prop].model is not None:
+        return
+    unknown = may_be_mixed(session.base, filled)
+    if filled.beside_given and (unknown or filled.replaces):
+        raise MixedVectorsError(filled)
+    if unknown and session.base.table(filled.node.table_key).row_count:
+        reader = session.base.open(filled.node.table_key)
+        if any(len(batch) for batch in reader.batches([ID], Not(IsNull(filled.prop)))):
+            raise MixedVectorsError(filled)
 
 
 def _whole_table(change: TableChange, schema: pa.Schema) -> pa.Table:

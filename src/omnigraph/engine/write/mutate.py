@@ -16,7 +16,7 @@ from omnigraph.compiler.catalog.model import Catalog, EdgeType, Embed, NodeType
 from omnigraph.compiler.ir.key_id import key_id
 from omnigraph.compiler.ir.mutation_mix import check_mutation_mix
 from omnigraph.compiler.ir.ops import Delete, InsertEdge, InsertNode, MutationIr, Update
-from omnigraph.compiler.query.typed import Assignment, Literal, Param
+from omnigraph.compiler.query.typed import ID_TYPE, Assignment, Literal, Param
 from omnigraph.compiler.types import PropType
 from omnigraph.engine.image.arrays import one_array
 from omnigraph.engine.read.compare import mask_of
@@ -150,6 +150,7 @@ class _Run:
         rows = self._finder.matching(kind.table_key, statement.where)
         values, misfits = self._fitted(kind, statement.assignments)
         self.violations.extend(misfits)
+        values |= self._moved_ends(kind, statement)
         if not values or not len(rows):
             return
         stale = _stale_vectors(kind, values)
@@ -157,7 +158,9 @@ class _Run:
             rows = _without_vectors(rows, embed, values[embed.source])
         for name, value in values.items():
             at = rows.schema.get_field_index(name)
-            filled = column([value], kind.properties[name].type).take(np.zeros(len(rows), np.int64))
+            prop = kind.properties.get(name)
+            one = column([value], ID_TYPE if prop is None else prop.type)
+            filled = one.take(np.zeros(len(rows), np.int64))
             rows = rows.set_column(at, rows.schema.field(at), filled)
         written = {*values, *(embed.target for embed in stale)}
         self.draft.update(kind.table_key, rows, written)
@@ -165,6 +168,14 @@ class _Run:
             self.edges += len(rows)
         else:
             self.nodes += len(rows)
+
+    def _moved_ends(self, kind: NodeType | EdgeType, statement: Update) -> dict[str, Any]:
+        """Return the nodes that edges lead from and to instead."""
+        moved = {item.prop: self._value(item.value) for item in statement.ends}
+        for end, value in moved.items():
+            if value is None:
+                self._refuse(kind.name, end, Rule.REQUIRED, f"{end} of {kind.name} is null")
+        return {end: value for end, value in moved.items() if value is not None}
 
     def delete(self, statement: Delete) -> None:
         """Delete every row the predicates mean; nodes take their edges along."""

@@ -18,6 +18,7 @@ from omnigraph.compiler.operations import CompareOp
 from omnigraph.compiler.types import PropType, Scalar
 from omnigraph.engine.image.arrays import Ints, Mask, one_array
 from omnigraph.engine.read.compare import compare_value, mask_of
+from omnigraph.engine.write.columns import says_something
 from omnigraph.engine.write.violations import Broken
 
 
@@ -48,10 +49,19 @@ def _required(
 ) -> Iterator[Broken]:
     missing = mask_of(pc.is_null(one_array(rows[prop])))
     embed = kind.embeds.get(prop) if isinstance(kind, NodeType) else None
-    if embed is not None and not filled:
-        missing &= mask_of(pc.is_null(one_array(rows[embed.source])))
-    text = f"{kind.name}.{prop}: null in a required property"
-    yield from _broken(Rule.REQUIRED, kind, prop, rows, missing, lambda _: (None, text))
+    silent = np.zeros(len(rows), bool)
+    if embed is not None and not embed.by_hand:
+        silent = ~mask_of(says_something(one_array(rows[embed.source])))
+        if not filled:
+            missing &= silent
+
+    def tell(at: int) -> tuple[Any, str]:
+        text = f"{kind.name}.{prop}: null in a required property"
+        if embed is not None and silent[at]:
+            text += f"; `{embed.source}` has no words to make it from"
+        return None, text
+
+    yield from _broken(Rule.REQUIRED, kind, prop, rows, missing, tell)
 
 
 def _enum(

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.api.progress import Progress, Silence
+from omnigraph.api.progress import Progress, listening
 from omnigraph.api.words import EmbedMode
 from omnigraph.api.writes import FileEmbedResult
 from omnigraph.engine.search.embedder import Embedder
@@ -99,7 +99,7 @@ def embed_files(
         EmbeddingError: the embedder failed; nothing was written.
     """
     report = _Report(choice.mode)
-    shown = progress or Silence()
+    shown = listening(progress)
     is_final = is_device(files.output)  # nothing may take its place
     temp = files.output if is_final else files.output.with_name(files.output.name + ".tmp")
     try:

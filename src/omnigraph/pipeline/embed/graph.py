@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.api.progress import Progress, Silence
+from omnigraph.api.progress import Progress, listening
 from omnigraph.api.words import REFILL_MODES, RefillMode
 from omnigraph.api.writes import EmbedResult
+from omnigraph.base.arguments import names_argument, word_argument
 from omnigraph.base.budget import checkpoint, keep, unstoppable
 from omnigraph.base.calls import Watch
 from omnigraph.compiler.catalog.model import Catalog, Embed, NodeType
@@ -20,9 +21,8 @@ from omnigraph.engine.search.embedder import Embedder, EmbeddingError
 from omnigraph.engine.search.spaces import Filled
 from omnigraph.engine.write.change_set import ChangeSet, TableChange
 from omnigraph.engine.write.commit import record_fills
-from omnigraph.engine.write.embed import fill_vectors
+from omnigraph.engine.write.embed import can_be_embedded, fill_vectors
 from omnigraph.errors import BadRequestError, NotFoundError
-from omnigraph.pipeline.model import require_names
 from omnigraph.storage.commit.session import WriteSession
 from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.store import GraphStore
@@ -63,13 +63,11 @@ def embed_graph(
         EmbeddingError: there is no embedder, or it failed; nothing was written.
         ConflictError: somebody changed one of the tables meanwhile; run it again.
     """
-    chosen = next((known for known in REFILL_MODES if known == mode), None)
-    if chosen is None:
-        raise BadRequestError(f"unknown mode '{mode}'", hint=f"use {', '.join(REFILL_MODES)}")
+    chosen = word_argument(mode, REFILL_MODES, "mode")
     if target.embedder is None:
         raise EmbeddingError("no embedder is configured", hint="configure one, then fill again")
     with Watch(target.store.kernel.clock).job("embed") as seen:
-        done = _embed(target, target.embedder, types, chosen, progress or Silence())
+        done = _embed(target, target.embedder, types, chosen, listening(progress))
         seen.rows = sum(done.embedded.values())
     return done
 
@@ -136,18 +134,25 @@ def _largest(session: WriteSession) -> int:
 
 
 def _chosen(catalog: Catalog, types: Sequence[str]) -> list[NodeType]:
-    require_names(types=types)
+    names_argument(types, "types")
     for name in types:
         node = catalog.nodes.get(name)
         if node is None:
             raise NotFoundError(
                 f"there is no node type '{name}'", hint=did_you_mean(name, list(catalog.nodes))
             )
-        if not node.embeds:
-            raise BadRequestError(f"{name} has no @embed property", hint="there is nothing to fill")
+        if not _is_filled(node):
+            text = f"{name} has no @embed property that a model fills"
+            raise BadRequestError(text, hint="there is nothing to fill")
     return [
-        node for node in catalog.nodes.values() if node.embeds and (not types or node.name in types)
+        node
+        for node in catalog.nodes.values()
+        if _is_filled(node) and (not types or node.name in types)
     ]
+
+
+def _is_filled(node: NodeType) -> bool:
+    return any(not embed.by_hand for embed in node.embeds.values())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,18 +216,19 @@ class _Refill:
         for embed in self.node.embeds.values():
             if self.mode == "reembed_all":
                 rows = _emptied(rows, embed)
-            missing = pc.and_(pc.is_null(rows[embed.target]), pc.is_valid(rows[embed.source]))
-            embedded[f"{self.node.name}.{embed.target}"] += pc.sum(missing).as_py() or 0
         change = ChangeSet({self.node.table_key: TableChange(rows)})
         done = fill_vectors(change, self.catalog, self.embedder).upserts(self.node.table_key)
         assert done is not None
+        for embed in self.node.embeds.values():
+            made = rows[embed.target].null_count - done[embed.target].null_count
+            embedded[f"{self.node.name}.{embed.target}"] += made
         return done
 
     def _mask(self, rows: pa.Table) -> pa.ChunkedArray:
         """Return which rows get a vector: those with text, without a vector or all of them."""
         found: pa.ChunkedArray | None = None
         for embed in self.node.embeds.values():
-            one = pc.is_valid(rows[embed.source])
+            one = can_be_embedded(embed, rows)
             if self.mode == "fill_missing":
                 one = pc.and_(one, pc.is_null(rows[embed.target]))
             found = one if found is None else pc.or_(found, one)
@@ -235,5 +241,5 @@ def _emptied(rows: pa.Table, embed: Embed) -> pa.Table:
     at = rows.schema.get_field_index(embed.target)
     field = rows.schema.field(at)
     nothing = pa.nulls(len(rows), field.type)
-    kept = pc.if_else(pc.is_valid(rows[embed.source]), nothing, rows[embed.target])
+    kept = pc.if_else(can_be_embedded(embed, rows), nothing, rows[embed.target])
     return rows.set_column(at, field.with_nullable(True), kept)

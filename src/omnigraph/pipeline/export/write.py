@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from omnigraph.api.words import ExportFormat
 from omnigraph.api.writes import ExportResult, TableWritten
-from omnigraph.base.arguments import text_argument
+from omnigraph.base.arguments import names_argument, text_argument
 from omnigraph.base.budget import NUMBER_BYTES, checkpoint
 from omnigraph.base.calls import Watch
 from omnigraph.compiler.catalog.model import DST, ID, SRC, Catalog, EdgeType
@@ -31,7 +31,7 @@ from omnigraph.errors import BadRequestError, NotFoundError, OmniGraphError
 from omnigraph.pipeline.export.json_text import joined, json_texts, labelled, quoted
 from omnigraph.pipeline.inputs.plain_lines import compression_of, is_device
 from omnigraph.pipeline.inputs.rows import Kind
-from omnigraph.pipeline.model import UnwritableError, require_names
+from omnigraph.pipeline.model import UnwritableError
 from omnigraph.pipeline.stages.staging import disk_errors
 from omnigraph.storage.manifest.snapshot import Snapshot
 
@@ -58,7 +58,8 @@ def select(
     Raises:
         NotFoundError: the schema knows no such type or table.
     """
-    require_names(types=types, tables=tables)
+    names_argument(types, "types")
+    names_argument(tables, "tables")
     kinds: list[Kind] = [*catalog.nodes.values(), *catalog.edges.values()]
     known, names = {kind.table_key for kind in kinds}, {kind.name for kind in kinds}
     chosen: set[str] = set()

@@ -41,9 +41,10 @@ class Faults:
         self._prune()
         return tuple(self._kept)
 
-    def add(self, row: int, violation: Violation) -> None:
-        """Keep the fault of one row."""
+    def add(self, row: int, violation: Violation, *, again: bool = False) -> None:
+        """Keep the fault of one row; `again` says that the row is refused already."""
         self.add_row(row, [violation])
+        self.refused -= again
 
     def add_row(self, row: int, violations: Sequence[Violation]) -> None:
         """Keep everything that is wrong with one row."""
@@ -51,10 +52,9 @@ class Faults:
         self.refused += 1
         self._keep([Fault(row, one) for one in violations])
 
-    def add_more(self, row: int, violation: Violation) -> None:
-        """Keep another fault of a row that is refused already."""
-        self.total += 1
-        self._keep([Fault(row, violation)])
+    def add_more(self, rows: Ints, describe: Callable[[int], Violation]) -> None:
+        """Keep another fault each of rows that are refused already."""
+        self._add_many(rows, describe)
 
     def add_all(self, rows: Ints, describe: Callable[[int], Violation]) -> None:
         """Keep one fault each of many rows, which ascend; `describe` is asked by position."""

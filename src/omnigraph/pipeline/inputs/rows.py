@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +15,8 @@ from omnigraph.compiler.catalog.arrow import arrow_schema
 from omnigraph.compiler.catalog.model import DST, ID, SRC, EdgeType, NodeType
 from omnigraph.compiler.types import PropType, Scalar
 from omnigraph.engine.image.arrays import Mask, one_array
+from omnigraph.engine.write.values import broken_values
+from omnigraph.engine.write.violations import Broken
 from omnigraph.pipeline.inputs.faults import Faults
 from omnigraph.pipeline.inputs.row_ids import Ints, generated_ids, key_ids
 
@@ -48,6 +50,32 @@ class TypedRows:
     dst: pa.Array | None
     at: Ints
     offsets: Ints
+    misfits: Mapping[str, Mask] | None = None
+    """Of rows that are refused already, which cells did not fit, by property. They stand here as
+    null; what else is wrong with the rows is still to be told."""
+
+
+def split(rows: TypedRows, misfits: Mapping[str, Mask], bad: Mask) -> list[TypedRows]:
+    """Return sound rows and refused ones apart from each other."""
+    if not bad.any():
+        return [rows]
+    refused = replace(_picked(rows, bad), misfits={name: one[bad] for name, one in misfits.items()})
+    return [_picked(rows, ~bad), refused]
+
+
+def tell_more(rows: TypedRows, faults: Faults, *, filled: bool) -> None:
+    """Report what refused rows break besides having values that do not fit."""
+    kind, misfits = rows.kind, rows.misfits or {}
+    ids = _key_ids(kind, rows) if isinstance(kind, NodeType) and kind.key else rows.ids
+    table = _assembled(rows, ids)
+    for broken in broken_values(kind, table, filled=filled):
+        told = misfits.get(broken.columns[0]) if broken.rule is Rule.REQUIRED else None
+        fresh = np.arange(len(broken.rows)) if told is None else np.flatnonzero(~told[broken.rows])
+        faults.add_more(rows.at[broken.rows[fresh]], _told_by(broken, fresh))
+
+
+def _told_by(broken: Broken, which: Ints) -> Callable[[int], Violation]:
+    return lambda number: broken.tell(int(which[number]))
 
 
 def to_table(rows: TypedRows, origin: Origin, faults: Faults) -> pa.Table:
@@ -60,7 +88,7 @@ def to_table(rows: TypedRows, origin: Origin, faults: Faults) -> pa.Table:
             assert ends is not None
             bad |= _refuse_null_end(kind, word, ends, rows.at, bad, faults)
     elif kind.key:
-        ids = key_ids([(rows.columns[name], kind.properties[name].type) for name in kind.key])
+        ids = _key_ids(kind, rows)
         bad |= _refuse_null_keys(kind, ids, rows.at, faults)
         bad |= _refuse_other_ids(kind, ids, rows, bad, faults)
     else:
@@ -107,6 +135,23 @@ def _given_or_generated(rows: TypedRows, origin: Origin) -> pa.Array:
         return rows.ids
     made = generated_ids(origin.operation_id, origin.source, rows.offsets)
     return made if rows.ids.null_count == len(rows.ids) else pc.coalesce(rows.ids, made)
+
+
+def _key_ids(kind: NodeType, rows: TypedRows) -> pa.Array:
+    return key_ids([(rows.columns[name], kind.properties[name].type) for name in kind.key])
+
+
+def _picked(rows: TypedRows, mask: Mask) -> TypedRows:
+    keep = pa.array(mask)
+    return TypedRows(
+        rows.kind,
+        {name: values.filter(keep) for name, values in rows.columns.items()},
+        rows.ids.filter(keep),
+        None if rows.src is None else rows.src.filter(keep),
+        None if rows.dst is None else rows.dst.filter(keep),
+        rows.at[mask],
+        rows.offsets[mask],
+    )
 
 
 def _assembled(rows: TypedRows, ids: pa.Array) -> pa.Table:

@@ -43,6 +43,8 @@ _TABLE_FORMATS: Mapping[str, TableFormat] = {
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _STDIN = "-"
 _COPY_ROWS = 131_072
+_DEEPEST = 100
+"""Lists in lists beyond this are a mistake."""
 _EXACT_PARQUET = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
@@ -111,7 +113,7 @@ class _Finder:
         self._s3 = s3
         self._copies = 0
 
-    def find(self, data: object) -> Iterator[Source]:
+    def find(self, data: object, depth: int = 0) -> Iterator[Source]:
         match data:
             case str() | Path():
                 yield from self._named(str(data))
@@ -121,8 +123,12 @@ class _Finder:
                 for word, given in data.items():
                     yield from self._typed(str(word), given)
             case list() | tuple():
+                if depth == _DEEPEST:
+                    raise InputError(
+                        f"data is in more than {_DEEPEST} lists", hint="give one list of it"
+                    )
                 for one in data:
-                    yield from self.find(one)
+                    yield from self.find(one, depth + 1)
             case _ if hasattr(data, "read"):
                 name = str(getattr(data, "name", "<stream>"))
                 yield self._stream(name, data)

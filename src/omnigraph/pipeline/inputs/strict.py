@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import orjson
@@ -15,6 +15,7 @@ from omnigraph.api.violations import Rule, Violation
 from omnigraph.compiler.catalog.model import ID, Catalog, EdgeType
 from omnigraph.compiler.query.literals import parse_date, parse_datetime
 from omnigraph.compiler.types import PropType, Scalar
+from omnigraph.engine.image.arrays import Mask
 from omnigraph.engine.write.cells import CellError, column, fit
 from omnigraph.pipeline.inputs.columns import DAY_MS, FIRST_DAY, LAST_DAY
 from omnigraph.pipeline.inputs.faults import Faults
@@ -22,6 +23,8 @@ from omnigraph.pipeline.inputs.rows import Kind, TypedRows
 
 _NODE_FIELDS = frozenset({"type", "data"})
 _EDGE_FIELDS = frozenset({"edge", "from", "to", "data"})
+_Ends: TypeAlias = tuple[str | None, str | None]
+_NO_ENDS: _Ends = (None, None)
 
 
 class RecordError(ValueError):
@@ -30,6 +33,14 @@ class RecordError(ValueError):
     def __init__(self, *violations: Violation) -> None:
         self.violations = violations
         super().__init__(violations[0].message)
+
+
+class MisfitError(RecordError):
+    """Values of a record do not fit; the others are known."""
+
+    def __init__(self, violations: Sequence[Violation], kind: Kind, values: dict[str, Any]) -> None:
+        self.kind, self.values = kind, values
+        super().__init__(*violations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +63,23 @@ class _Sheet:
     dst: list[str | None] = field(default_factory=list)
     at: list[int] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
+    misfits: list[set[str | None]] = field(default_factory=list)
+    """Of refused rows: the properties whose values do not fit."""
+
+    def add(
+        self,
+        line: Line,
+        values: Mapping[str, Any],
+        ends: _Ends = _NO_ENDS,
+        row_id: str | None = None,
+    ) -> None:
+        for name, cells in self.cells.items():
+            cells.append(values.get(name))
+        self.ids.append(row_id)
+        self.src.append(ends[0])
+        self.dst.append(ends[1])
+        self.at.append(line.at)
+        self.offsets.append(line.offset)
 
     def rows(self) -> TypedRows:
         is_edge = isinstance(self.kind, EdgeType)
@@ -66,30 +94,38 @@ class _Sheet:
             pa.array(self.dst, pa.string()) if is_edge else None,
             np.asarray(self.at, np.int64),
             np.asarray(self.offsets, np.int64),
+            self._misfits() if self.misfits else None,
         )
+
+    def _misfits(self) -> dict[str, Mask]:
+        return {name: np.asarray([name in one for one in self.misfits]) for name in self.cells}
 
 
 def strict_rows(lines: Iterable[Line], catalog: Catalog, faults: Faults) -> list[TypedRows]:
-    """Return the rows of all sound lines, per type; the others become faults."""
-    sheets: dict[str, _Sheet] = {}
+    """Return the rows of all lines that are records of a type; what is wrong becomes faults.
+
+    Rows with values that do not fit stand apart from sound ones.
+    """
+    sheets: dict[tuple[str, bool], _Sheet] = {}
+
+    def sheet_of(kind: Kind, *, sound: bool) -> _Sheet:
+        empty = _Sheet(kind, {name: [] for name in kind.properties})
+        return sheets.setdefault((kind.table_key, sound), empty)
+
     for line in lines:
         try:
             record = _record(line.text)
             kind = kind_of(record, catalog)
             values, ends, row_id = _fields(record, kind)
+        except MisfitError as error:
+            faults.add_row(line.at, error.violations)
+            sheet = sheet_of(error.kind, sound=False)
+            sheet.add(line, error.values)
+            sheet.misfits.append({wrong.prop for wrong in error.violations})
         except RecordError as error:
             faults.add_row(line.at, error.violations)
-            continue
-        sheet = sheets.get(kind.table_key)
-        if sheet is None:
-            sheet = sheets[kind.table_key] = _Sheet(kind, {name: [] for name in kind.properties})
-        for name, cells in sheet.cells.items():
-            cells.append(values.get(name))
-        sheet.ids.append(row_id)
-        sheet.src.append(ends[0])
-        sheet.dst.append(ends[1])
-        sheet.at.append(line.at)
-        sheet.offsets.append(line.offset)
+        else:
+            sheet_of(kind, sound=True).add(line, values, ends, row_id)
     return [sheet.rows() for sheet in sheets.values()]
 
 
@@ -157,9 +193,7 @@ def known_kind(word: object, catalog: Catalog, *, is_edge: bool) -> Kind:
     return found
 
 
-def _fields(
-    record: Mapping[str, Any], kind: Kind
-) -> tuple[dict[str, Any], tuple[str | None, str | None], str | None]:
+def _fields(record: Mapping[str, Any], kind: Kind) -> tuple[dict[str, Any], _Ends, str | None]:
     is_edge = isinstance(kind, EdgeType)
     for name in record.keys() - (_EDGE_FIELDS if is_edge else _NODE_FIELDS):
         raise _wrong(f"unexpected field '{name}' beside 'data'", kind.name)
@@ -189,7 +223,7 @@ def _values(data: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
             text = f"{kind.name} has no property '{name}'"
             wrong.append(Violation(Rule.RECORD, kind.name, text, name))
     if wrong:
-        raise RecordError(*wrong)
+        raise MisfitError(wrong, kind, values)
     return values
 
 

@@ -35,7 +35,7 @@ from omnigraph.pipeline.inputs.odd_cells import (
 )
 from omnigraph.pipeline.inputs.readable import decoded, readable
 from omnigraph.pipeline.inputs.row_ids import Ints
-from omnigraph.pipeline.inputs.rows import Kind, TypedRows
+from omnigraph.pipeline.inputs.rows import Kind, TypedRows, split
 from omnigraph.pipeline.inputs.sources import TableFormat
 from omnigraph.pipeline.model import InputError, UnreadableError
 
@@ -58,7 +58,7 @@ def read_table(
         for batch in _batches(path, table_format, kind, ragged):
             _check_columns(_names(batch.schema, name), name, kind)
             at = ragged.numbers(start, len(batch))
-            yield _rows(batch, kind, table_format == "csv", at, faults)
+            yield from _rows(batch, kind, table_format == "csv", at, faults)
             start += len(batch)
     except (OSError, pa.ArrowInvalid) as error:
         raise UnreadableError(f"{name} cannot be read: {error}") from error
@@ -107,7 +107,10 @@ def _check_columns(names: list[str], source: str, kind: Kind) -> None:
             raise InputError(f"{source}: an edge table needs one column '{word}' (or '{own}')")
 
 
-def _rows(batch: pa.RecordBatch, kind: Kind, is_csv: bool, at: Ints, faults: Faults) -> TypedRows:
+def _rows(
+    batch: pa.RecordBatch, kind: Kind, is_csv: bool, at: Ints, faults: Faults
+) -> list[TypedRows]:
+    """Return the rows of a batch; those with a value that does not fit stand by themselves."""
     bad = np.zeros(len(batch), dtype=bool)
     columns: dict[str, pa.Array] = {}
     for name, prop in kind.properties.items():
@@ -127,20 +130,17 @@ def _rows(batch: pa.RecordBatch, kind: Kind, is_csv: bool, at: Ints, faults: Fau
     if isinstance(kind, EdgeType):
         ends = [words(word if word in batch.schema.names else own) for word, own in _ENDS.items()]
     rows = TypedRows(kind, columns, ids, ends[0], ends[1], at, at - 1)
-    return _without(rows, bad) if bad.any() else rows
+    misfits = {
+        name: _lost(batch.column(name), columns[name])
+        for name in columns
+        if bad.any() and name in batch.schema.names
+    }
+    return split(rows, misfits, bad)
 
 
-def _without(rows: TypedRows, bad: Mask) -> TypedRows:
-    keep = pa.array(~bad)
-    return TypedRows(
-        rows.kind,
-        {name: values.filter(keep) for name, values in rows.columns.items()},
-        rows.ids.filter(keep),
-        None if rows.src is None else rows.src.filter(keep),
-        None if rows.dst is None else rows.dst.filter(keep),
-        rows.at[~bad],
-        rows.offsets[~bad],
-    )
+def _lost(given: pa.Array, fitted: pa.Array) -> Mask:
+    """Return which cells had a value and have none any more: it did not fit."""
+    return np.asarray(pc.and_(pc.is_valid(given), pc.is_null(fitted)), dtype=bool)
 
 
 def _fitted(
@@ -275,8 +275,7 @@ def _one_by_one(
             fitted.append(None)
             text = f"{owner.name}.{name}: {error}"
             wrong = Violation(Rule.TYPE, owner.name, text, name, value=shown_value(value))
-            keep = faults.add_more if bad[position] else faults.add
-            keep(int(at[position]), wrong)
+            faults.add(int(at[position]), wrong, again=bool(bad[position]))
             bad[position] = True
     return column(fitted, kind)
 

@@ -6,7 +6,7 @@ Comes after the checks, so that nobody pays for rows that are refused. Rows pass
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,13 +24,22 @@ if TYPE_CHECKING:
 
 _TEXTS_AT_ONCE = 8_192
 
-Made = dict[tuple[str, str], int]
-"""How many vectors were made, by table key and column."""
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What came of one column's vectors: how many were made, and how many were given."""
+
+    made: int
+    given: int
+
+
+Fills = dict[tuple[str, str], Made]
+"""By table key and column; only columns of which some vectors were made."""
 
 
 def filled(
     loaded: Loaded, gone: Gone, embedder: Embedder | None, folder: Path
-) -> tuple[Loaded, Made]:
+) -> tuple[Loaded, Fills]:
     """Return the rows with every vector made that can be, and how many were made per column.
 
     Rows in `gone` may be missing from the result; nobody makes vectors for them.
@@ -38,23 +47,25 @@ def filled(
     if embedder is None:
         return loaded, {}
     spills = dict(loaded.spills)
-    made: Made = {}
+    fills: Fills = {}
     for key in loaded.keys:
         kind = loaded.catalog.type_named(key)
         if isinstance(kind, NodeType) and kind.embeds:
-            spills[key], counts = _table(loaded, kind, gone, embedder, folder)
-            made |= {(key, target): count for target, count in counts.items() if count}
-    return replace(loaded, spills=spills), made
+            spills[key], made, given = _table(loaded, kind, gone, embedder, folder)
+            fills |= {(key, target): Made(made[target], given[target]) for target in +made}
+    return replace(loaded, spills=spills), fills
 
 
 def _table(
     loaded: Loaded, kind: NodeType, gone: Gone, embedder: Embedder, folder: Path
-) -> tuple[tuple[Spill, ...], Counter[str]]:
+) -> tuple[tuple[Spill, ...], Counter[str], Counter[str]]:
     new: list[Spill] = []
     made: Counter[str] = Counter()
+    given: Counter[str] = Counter()
     for spill, rows in zip(
         loaded.spills[kind.table_key], loaded.pieces(kind.table_key), strict=True
     ):
+        given.update({name: len(rows) - rows[name].null_count for name in kind.embeds})
         if not _missing(rows, kind).total():
             new.append(spill)
             continue
@@ -66,7 +77,7 @@ def _table(
                 made.update(_missing(part, kind) - _missing(done, kind))
                 writer.write(kind, done, generated_ids=spill.generated_ids)
         new += writer.close()
-    return tuple(new), made
+    return tuple(new), made, given
 
 
 def _batch(loaded: Loaded, kind: NodeType, rows: pa.Table, embedder: Embedder) -> pa.Table:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, assert_never, cast
 
-from omnigraph.api.progress import Progress, Silence
+from omnigraph.api.progress import Progress, listening
 from omnigraph.api.words import Mode
 from omnigraph.api.writes import LoadResult, TableLoaded
 from omnigraph.base.budget import passing
@@ -37,7 +37,7 @@ from omnigraph.pipeline.inputs.row_ids import MAX_SOURCES
 from omnigraph.pipeline.inputs.sources import Data, Source, find_sources
 from omnigraph.pipeline.load.commit import Commitment, commit_rows
 from omnigraph.pipeline.load.embedding_cache import KeepingEmbedder
-from omnigraph.pipeline.load.fill import Made, filled
+from omnigraph.pipeline.load.fill import Fills, filled
 from omnigraph.pipeline.load.request import request_of
 from omnigraph.pipeline.model import InputError, LoadOptions
 from omnigraph.pipeline.run.engines import Engines
@@ -142,6 +142,7 @@ def _load_data(
 ) -> LoadResult:
     if target.store.read_only:
         raise ReadOnlyError("this graph is open for reading only", hint="open it for writing")
+    told = listening(progress)
     timer = _Timer(target.clock)
     catalog = target.catalog_of(target.store.snapshot(target.branch))
     operation_id = target.store.kernel.new_operation_id()
@@ -166,7 +167,7 @@ def _load_data(
                 will_fill=target.embedder is not None,
             )
             tasks = plan_tasks(sources, job, options.split_bytes)
-        load = _Load(target, job, options, progress or Silence(), timer, asked)
+        load = _Load(target, job, options, told, timer, asked)
         with timer.stage("read"):
             read = load.read(sources, tasks, engine.runner)
         engine = engines.reconsider(engine)
@@ -296,7 +297,7 @@ class _Load:
         with self.timer.stage("embed"):
             whole, made = filled(loaded, gone, embedder, self.job.folder)
         left_out = read.refused + sum(map(len, gone.values()))
-        embedded, commit_id = sum(made.values()), None
+        embedded, commit_id = sum(one.made for one in made.values()), None
         if rows:
             told = {"rows": rows, "skipped": left_out, "embedded": embedded}
             written = commit_rows(
@@ -320,7 +321,7 @@ class _Load:
             commit_id = written.id if written.outcome == "committed" else None
         return _Done(rows, commit_id, embedded, skipped, left_out)
 
-    def _fills(self, catalog: Catalog, made: Made) -> tuple[Filled, ...]:
+    def _fills(self, catalog: Catalog, made: Fills) -> tuple[Filled, ...]:
         """Return which columns were filled, and by whom; an overwritten table has no others."""
         embedder = self.target.embedder
         if embedder is None:
@@ -328,7 +329,8 @@ class _Load:
         nodes = {node.table_key: node for node in catalog.nodes.values()}
         whole = self.options.mode is Mode.OVERWRITE
         return tuple(
-            Filled(nodes[key], target, embedder.space, replaces=whole) for key, target in made
+            Filled(nodes[key], target, embedder.space, whole, beside_given=one.given > 0)
+            for (key, target), one in made.items()
         )
 
     def _begin(self) -> WriteSession:

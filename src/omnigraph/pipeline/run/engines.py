@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Self
 
 from omnigraph.base.closing import Closing
-from omnigraph.errors import BadRequestError
+from omnigraph.base.extras import MissingExtraError
 from omnigraph.pipeline.model import LoadOptions, SparkSettings
 from omnigraph.pipeline.run.runner import InlineRunner
 from omnigraph.pipeline.run.spark import (
@@ -49,7 +49,7 @@ class Engines(Closing):
         """Return who runs a load of so many bytes.
 
         Raises:
-            BadRequestError: Spark is asked for and not installed.
+            MissingExtraError: Spark is asked for and not installed.
         """
         shown, limit = total_bytes / _MIB, self._options.spark_above_bytes / _MIB
         match self._options.engine:
@@ -80,9 +80,7 @@ class Engines(Closing):
 
     def _spark_runner(self, *, meanwhile: bool = False) -> SparkRunner:
         if not _has_spark():
-            raise BadRequestError(
-                "pyspark is not installed", hint='pip install "omnigraph[spark]", or load inline'
-            )
+            raise MissingExtraError("a job on Spark", "pyspark", "spark")
         if self._spark is not None and not isinstance(self._spark, SparkSettings):
             return SparkRunner(context_of(self._spark), session_of(self._spark))
         if self._own is None:

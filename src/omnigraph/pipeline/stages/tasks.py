@@ -20,7 +20,7 @@ from omnigraph.pipeline.inputs.faults import Fault, Faults
 from omnigraph.pipeline.inputs.files import InputFile
 from omnigraph.pipeline.inputs.lines import Compression, read_blocks
 from omnigraph.pipeline.inputs.records import read_rows
-from omnigraph.pipeline.inputs.rows import AT, Origin, TypedRows, to_table
+from omnigraph.pipeline.inputs.rows import AT, Origin, TypedRows, tell_more, to_table
 from omnigraph.pipeline.inputs.sources import LinesSource, Source, TableFormat
 from omnigraph.pipeline.inputs.tables import read_table
 from omnigraph.pipeline.stages.staging import Spill, SpillWriter
@@ -149,6 +149,12 @@ def _run_lines(task: LinesTask, writer: SpillWriter, faults: Faults) -> int:
 
 def _spill(parts: list[TypedRows], task: Task, writer: SpillWriter, faults: Faults) -> None:
     """Write rows of one type that break no rule by themselves, in the order of the input."""
+    for rows in parts:
+        if rows.misfits is not None:
+            tell_more(rows, faults, filled=not task.job.will_fill)
+    parts = [rows for rows in parts if rows.misfits is None]
+    if not parts:
+        return
     kind = parts[0].kind
     table = _in_order([_sound(rows, task, faults) for rows in parts])
     checkpoint("load", 3 * table.nbytes)  # as text, as values, and in the order of the input

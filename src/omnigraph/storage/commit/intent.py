@@ -53,7 +53,8 @@ def stage_ahead(write_set: WriteSet) -> dict[TableKey, Ready]:
 
     def stage_one(key: TableKey) -> Ready:
         write = write_set.writes[key].write
-        return Ready(placed[key], stage(write_set.kernel.tables, write_set.base.handle(key), write))
+        base = write_set.base.handle(key)
+        return Ready(placed[key], stage(write_set.kernel.tables, base, write, write_set.budget))
 
     if len(placed) < _MANY_TABLES:
         return {key: stage_one(key) for key in placed}

@@ -36,6 +36,7 @@ from omnigraph.storage.commit.write_set import (
 from omnigraph.storage.files.records import Commit, TableSpec, TableVersion
 from omnigraph.storage.manifest.merging import MergeSource
 from omnigraph.storage.manifest.snapshot import Snapshot
+from omnigraph.storage.tables.alter import Alter
 from omnigraph.storage.tables.foreign import Adopt, ForeignFragment
 from omnigraph.storage.tables.stage import (
     Append,
@@ -132,10 +133,13 @@ class WriteSession:
         """Replace all rows by ones that tasks have written; refuses a table that moved."""
         self._add(TableKey(key), Adopt(tuple(fragments), replaces_all=True), strict=True)
 
+    def alter(self, key: str, change: Alter) -> None:
+        """Change the columns of a table, whatever rows it has by then; metadata alone."""
+        self._add(TableKey(key), change, strict=False)
+
     def create_table(self, spec: TableSpec, rows: pa.Table | None = None) -> None:
         """Add a table to the graph, with rows if given."""
-        if spec.key in self.write_set.base.tables and spec.key not in self.write_set.dropped:
-            raise BadRequestError(f"table '{spec.key}' exists")
+        self._require_free(spec.key)
         self.write_set.created[spec.key] = spec
         if rows is not None:
             self._add(spec.key, Append(rows), strict=False)
@@ -147,8 +151,7 @@ class WriteSession:
     def rename_table(self, old: str, new: str) -> None:
         """Give a table another key; its rows and its dataset stay where they are."""
         source = self.write_set.base.table(old).key
-        if TableKey(new) in self.write_set.base.tables or TableKey(new) in self.write_set.created:
-            raise BadRequestError(f"table '{new}' exists")
+        self._require_free(TableKey(new))
         self.write_set.renamed[TableKey(new)] = source
 
     def point(self, key: str, table: TableVersion) -> None:
@@ -195,8 +198,18 @@ class WriteSession:
         self.is_finished = True
         return made
 
+    def _require_free(self, key: TableKey) -> None:
+        """Refuse a key that a table of the graph has and keeps, or that a new one has."""
+        planned = self.write_set
+        leaves = key in planned.dropped or key in planned.renamed.values()
+        if (key in planned.base.tables and not leaves) or key in (
+            *planned.created,
+            *planned.renamed,
+        ):
+            raise BadRequestError(f"table '{key}' exists")
+
     def _add(self, key: TableKey, write: TableWrite, *, strict: bool) -> None:
-        if key not in self.write_set.created:
+        if key not in self.write_set.created and key not in self.write_set.renamed:
             self.write_set.base.table(key)
         known = self.write_set.writes.get(key)
         if known is None:
@@ -233,4 +246,5 @@ def _as_change(key: TableKey, write: TableWrite) -> Change:
         case Adopt(fragments, replaces_all=False):
             return Change(adopted=fragments)
         case _:
-            raise BadRequestError(f"an overwrite of '{key}' cannot be mixed with other writes")
+            what = "a change of the columns" if isinstance(write, Alter) else "an overwrite"
+            raise BadRequestError(f"{what} of '{key}' cannot be mixed with other writes")

@@ -219,10 +219,11 @@ def _check_options(write_set: WriteSet, options: CommitOptions, head: Head) -> N
     ):
         raise SchemaChangedError(head.branch)
     moved = _moved(base, head)
-    touched = (*write_set.writes, *write_set.dropped, *write_set.renamed.values())
-    for key in (*touched, *write_set.points):
-        planned = write_set.writes.get(key)
-        if key in moved and (planned is None or planned.strict or key not in head.tables):
+    writes, renamed = write_set.writes, write_set.renamed
+    strict = {*write_set.dropped, *write_set.points}
+    strict |= {renamed.get(key, key) for key, planned in writes.items() if planned.strict}
+    for key in (*writes, *renamed.values(), *write_set.dropped, *write_set.points):
+        if key in moved and (key in strict or key not in head.tables):
             expected, actual = base.tables.get(key), head.tables.get(key)
             raise ExpectedVersionMismatch(
                 key, expected.version if expected else 0, actual.version if actual else 0
@@ -258,7 +259,7 @@ def _owned(write_set: WriteSet, tables: Mapping[TableKey, TableVersion]) -> list
     return [
         table
         for key in write_set.writes
-        if (table := tables.get(key)) is not None
+        if (table := tables.get(write_set.renamed.get(key, key))) is not None
         and layout.fork_owner(table.branch) == write_set.branch
     ]
 

@@ -1,11 +1,13 @@
 """Lance datasets, one at a time: the only package that imports `lance`.
 
 In control-flow order: `failures` names what went wrong; `handle` opens datasets at exact
-versions; `predicate` and `scan` read rows; `foreign` takes fragments written elsewhere; `stage`
-prepares writes without moving anything;
+versions; `predicate` and `scan` read rows; `foreign` takes fragments written elsewhere; `alter`
+changes columns; `stage` prepares writes without moving anything, with rows that `watched` hands
+over;
 `commit` moves one dataset by exactly one version; `fork` makes and removes branches of a
 dataset; `tiers` decides and `compact` and `index` do physical upkeep; `lineage`, `versions` and
-`whole` keep what Lance leaves open: short manifests, the newest version, whole files.
+`whole` keep what Lance leaves open: short manifests, the newest version, whole files
+(`protobuf` reads and writes Lance's own notes).
 Nothing here knows of other tables, of the graph manifest or of a commit that spans tables.
 `tasks` are the pieces of what `compact` and `index` do that others can do; `inherited` knows which
 indexes a branch has from where it came from; `content` looks at the rows themselves for `verify`.

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 
 import orjson
 
+from omnigraph.storage.tables.protobuf import read_varint, varint
+
 HORIZON = 256
 _VERSION_FIELDS = ("created_at_version_meta", "last_updated_at_version_meta")
 
@@ -60,8 +62,8 @@ def encode_runs(runs: Iterable[Run]) -> bytes:
     """Return runs as Lance stores them."""
     out = bytearray()
     for rows, version in runs:
-        span = _message(bytes((_NUMBER, *_varint(rows))))
-        out += _message(_message(span) + bytes((_NUMBER, *_varint(version))))
+        span = _message(bytes((_NUMBER, *varint(rows))))
+        out += _message(_message(span) + bytes((_NUMBER, *varint(version))))
     return bytes(out)
 
 
@@ -87,7 +89,7 @@ def _values(data: bytes) -> Iterator[bytes | int]:
     position = 0
     while position < len(data):
         tag = data[position]
-        number, position = _read_varint(data, position + 1)
+        number, position = read_varint(data, position + 1)
         if tag == _MESSAGE:
             yield data[position : position + number]
             position += number
@@ -96,25 +98,4 @@ def _values(data: bytes) -> Iterator[bytes | int]:
 
 
 def _message(body: bytes) -> bytes:
-    return bytes((_MESSAGE, *_varint(len(body)))) + body
-
-
-def _varint(number: int) -> list[int]:
-    out = []
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return [*out, number]
-
-
-def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return the number at a position, and the position after it."""
-    number = shift = 0
-    while position < len(data):
-        byte = data[position]
-        number |= (byte & 0x7F) << shift
-        position += 1
-        if byte < 0x80:
-            break
-        shift += 7
-    return number, position
+    return bytes((_MESSAGE, *varint(len(body)))) + body

@@ -21,12 +21,15 @@ from lance.blob import BlobType, blob_array, blob_field
 from lance.dataset import Transaction
 from lance.fragment import RowIdSequence, write_fragments
 
+from omnigraph.base.budget import Budget
 from omnigraph.errors import BadRequestError, IntegrityError
 from omnigraph.storage.files import layout
+from omnigraph.storage.tables.alter import Alter, alter_operation
 from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.foreign import Adopt, ForeignFragment, accepted
 from omnigraph.storage.tables.handle import Handle, Tables
 from omnigraph.storage.tables.scan import ROW_ADDRESS, ROW_ID, Reader, key_column
+from omnigraph.storage.tables.watched import Watched
 
 # Staging is faster by hand below this many upserted rows (measured, see docs/storage.md).
 MERGE_CROSSOVER = 10_000
@@ -58,7 +61,7 @@ class Overwrite:
     rows: pa.Table
 
 
-TableWrite = Append | Change | Overwrite | Adopt
+TableWrite = Append | Change | Overwrite | Adopt | Alter
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +90,28 @@ class Staged:
         return self.rows_added if self.replaces_all else rows_before + self.rows_added
 
 
-def stage(tables: Tables, base: Handle, write: TableWrite) -> Staged | None:
-    """Prepare a write on top of `base`; None if it would change nothing."""
+def stage(
+    tables: Tables, base: Handle, write: TableWrite, budget: Budget | None = None
+) -> Staged | None:
+    """Prepare a write on top of `base`; None if it would change nothing.
+
+    Raises:
+        BudgetExceededError: the call has to stop; files may be left, which count for nothing.
+    """
+    watched = Watched(f"writing {base}", budget)
     match write:
         case Append(rows):
-            staged = _stage_append(tables, base, rows)
+            staged = _stage_append(tables, base, rows, watched)
         case Change():
-            staged = _stage_change(tables, base, write)
+            staged = _stage_change(tables, base, write, watched)
         case Overwrite(rows):
-            staged = _stage_overwrite(tables, base, rows)
+            staged = _stage_overwrite(tables, base, rows, watched)
         case Adopt(fragments, replaces_all):
             staged = _stage_adoption(tables, base, fragments, replaces_all=replaces_all)
+        case Alter():
+            staged = (
+                None if write.is_empty else _staged(base, alter_operation(base, write), 0, [], [])
+            )
         case _:
             assert_never(write)
     if staged is None:
@@ -168,19 +182,19 @@ def stage_refold(
     return _staged(base, operation, 0, fresh, [])
 
 
-def _stage_append(tables: Tables, base: Handle, rows: pa.Table) -> Staged | None:
+def _stage_append(tables: Tables, base: Handle, rows: pa.Table, watched: Watched) -> Staged | None:
     if len(rows) == 0:
         return None
     fitted = conform(rows, base.dataset.schema)
-    with lance_errors(f"staging an append to {base}"):
-        fresh = _write(tables, base, fitted)
+    with watched.passed_on(f"staging an append to {base}"):
+        fresh = _write(tables, base, watched.rows(fitted))
     return _staged(base, LanceOperation.Append(fresh), len(rows), fresh, [])
 
 
-def _stage_overwrite(tables: Tables, base: Handle, rows: pa.Table) -> Staged:
-    with lance_errors(f"staging an overwrite of {base}"):
+def _stage_overwrite(tables: Tables, base: Handle, rows: pa.Table, watched: Watched) -> Staged:
+    with watched.passed_on(f"staging an overwrite of {base}"):
         transaction = write_fragments(
-            rows,
+            watched.rows(rows),
             base.dataset,
             mode="overwrite",
             max_rows_per_file=tables.max_rows_per_file,
@@ -206,7 +220,8 @@ def _stage_adoption(
     return Staged(base, transaction, count, True, _new_files(base, taken, []))
 
 
-def _stage_change(tables: Tables, base: Handle, change: Change) -> Staged | None:
+def _stage_change(tables: Tables, base: Handle, change: Change, watched: Watched) -> Staged | None:
+    watched.check()
     schema = base.dataset.schema
     key = key_column(schema)
     upserts, taken = change.upserts, accepted(tables, base, change.adopted)
@@ -214,33 +229,33 @@ def _stage_change(tables: Tables, base: Handle, change: Change) -> Staged | None
     fitted = conform(upserts, schema) if upserts is not None else schema.empty_table()
     _refuse_repeats(fitted[key], base)
     if change.deletes is None and not taken and len(fitted) >= MERGE_CROSSOVER:
-        return _stage_merge(base, key, fitted)
+        return _stage_merge(base, key, fitted, watched)
     gone = _keys(change.deletes, fitted[key].type)
     _refuse_both(fitted[key], gone, base)
     wanted = pa.concat_arrays([fitted[key].combine_chunks(), gone])
     hits = Reader(base).locate(wanted)
     if len(hits) == 0 and len(fitted) == 0 and not taken:
         return None
-    with lance_errors(f"staging a change of {base}"):
+    with watched.passed_on(f"staging a change of {base}"):
         updated, emptied = _delete_addresses(base, hits[ROW_ADDRESS].to_numpy())
         if len(fitted) == 0 and not taken:
             deletion = LanceOperation.Delete(updated, emptied, "rows chosen by address")
             return _staged(base, deletion, -len(hits), [], updated)
         kept_ids, ordered = _matched_first(hits, key, fitted)
-        fresh = _write(tables, base, ordered) if len(ordered) else []
+        fresh = _write(tables, base, watched.rows(ordered)) if len(ordered) else []
         _keep_row_ids(fresh, kept_ids)
     operation = _update(base, emptied, updated, [*fresh, *taken])
     added = len(fitted) + taken_rows - len(hits)
     return _staged(base, operation, added, [*fresh, *taken], updated)
 
 
-def _stage_merge(base: Handle, key: str, rows: pa.Table) -> Staged:
-    with lance_errors(f"staging a merge into {base}"):
+def _stage_merge(base: Handle, key: str, rows: pa.Table, watched: Watched) -> Staged:
+    with watched.passed_on(f"staging a merge into {base}"):
         transaction, stats = (
             base.dataset.merge_insert(key)
             .when_matched_update_all()
             .when_not_matched_insert_all()
-            .execute_uncommitted(rows)
+            .execute_uncommitted(watched.rows(rows))
         )
     operation = transaction.operation
     assert isinstance(operation, LanceOperation.Update)
@@ -357,7 +372,7 @@ def _field_ids(fields: Sequence[Any]) -> list[int]:
     return [number for field in fields for number in (field.id(), *_field_ids(field.children()))]
 
 
-def _write(tables: Tables, base: Handle, rows: pa.Table) -> list[Any]:
+def _write(tables: Tables, base: Handle, rows: pa.Table | pa.RecordBatchReader) -> list[Any]:
     return list(
         write_fragments(
             rows, base.dataset, mode="append", max_rows_per_file=tables.max_rows_per_file

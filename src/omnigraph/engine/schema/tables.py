@@ -1,0 +1,107 @@
+"""What a change of schema does to tables, from two catalogs alone.
+
+Types and properties are matched by their ids, so a rename is one, whatever a text said of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
+
+from omnigraph.base.ids import TableKey
+from omnigraph.compiler.catalog.arrow import arrow_field, arrow_schema
+from omnigraph.compiler.catalog.model import (
+    EDGE_SYSTEM_COLUMNS,
+    NODE_SYSTEM_COLUMNS,
+    Catalog,
+    EdgeType,
+    NodeType,
+    Property,
+)
+from omnigraph.storage.files.records import TableSpec
+from omnigraph.storage.tables.alter import Alter
+
+GraphType: TypeAlias = NodeType | EdgeType
+Kind = TypeVar("Kind", NodeType, EdgeType)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeChange:
+    """One type before and after; at least one of them is there."""
+
+    before: GraphType | None
+    after: GraphType | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableChanges:
+    """What becomes of the tables of a graph."""
+
+    created: tuple[TableSpec, ...] = ()
+    dropped: tuple[TableKey, ...] = ()
+    renamed: Mapping[TableKey, TableKey] = field(default_factory=dict)
+    """New keys to old ones."""
+    altered: Mapping[TableKey, Alter] = field(default_factory=dict)
+    """By the keys that tables have afterwards."""
+
+    @property
+    def touched(self) -> tuple[TableKey, ...]:
+        """Return the tables that do not stay as they are, by the keys they have before."""
+        altered = (self.renamed.get(key, key) for key in self.altered)
+        return tuple(sorted({*self.dropped, *self.renamed.values(), *altered}))
+
+
+def type_changes(before: Catalog, after: Catalog) -> Iterator[TypeChange]:
+    """Yield every type of two catalogs with what it is in the other one: nodes first, by name."""
+    yield from _paired(before.nodes.values(), after.nodes.values())
+    yield from _paired(before.edges.values(), after.edges.values())
+
+
+def table_changes(before: Catalog, after: Catalog) -> TableChanges:
+    """Return what must be done to tables of one schema to make them tables of another."""
+    created: list[TableSpec] = []
+    dropped: list[TableKey] = []
+    renamed: dict[TableKey, TableKey] = {}
+    altered: dict[TableKey, Alter] = {}
+    for change in type_changes(before, after):
+        old, new = change.before, change.after
+        if old is None and new is not None:
+            created.append(TableSpec(TableKey(new.table_key), arrow_schema(new)))
+        elif new is None and old is not None:
+            dropped.append(TableKey(old.table_key))
+        elif old is not None and new is not None:
+            key = TableKey(new.table_key)
+            if old.name != new.name:
+                renamed[key] = TableKey(old.table_key)
+            columns = _columns(old, new)
+            if not columns.is_empty:
+                altered[key] = columns
+    return TableChanges(tuple(created), tuple(dropped), renamed, altered)
+
+
+def stored_properties(kind: GraphType) -> dict[int, Property]:
+    """Return the properties that have a column of their own, by id, in column order."""
+    system = EDGE_SYSTEM_COLUMNS if isinstance(kind, EdgeType) else NODE_SYSTEM_COLUMNS
+    return {prop.prop_id: prop for prop in kind.properties.values() if prop.name not in system}
+
+
+def _columns(before: GraphType, after: GraphType) -> Alter:
+    old, new = stored_properties(before), stored_properties(after)
+    kept = [(old[prop_id], new[prop_id]) for prop_id in old if prop_id in new]
+    return Alter(
+        {was.name: now.name for was, now in kept if was.name != now.name},
+        tuple(prop.name for prop_id, prop in old.items() if prop_id not in new),
+        tuple(
+            arrow_field(prop.name, prop.type) for prop_id, prop in new.items() if prop_id not in old
+        ),
+        tuple(was.name for was, now in kept if now.type.nullable and not was.type.nullable),
+    )
+
+
+def _paired(before: Iterable[Kind], after: Iterable[Kind]) -> Iterator[TypeChange]:
+    were = {one.type_id: one for one in before}
+    for one in after:
+        yield TypeChange(were.pop(one.type_id, None), one)
+    for gone in were.values():
+        yield TypeChange(gone, None)
