@@ -11,6 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.base.version import VERSION
+
 if TYPE_CHECKING:
     from omnigraph.api.query import QueryResult
     from omnigraph.api.writes import MutationResult
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from omnigraph.errors import OmniGraphError
     from omnigraph.graph import Graph, GraphOptions, connect, init
 
-__version__ = "0.3.0"
+__version__ = VERSION
 __all__ = [
     "Graph",
     "GraphOptions",

@@ -2,7 +2,8 @@
 
 A `gq` block is checked against the nearest `pg` block above it. The `omnigraph` commands of `sh`
 blocks run one after another in a folder that holds the document's first blocks as `people.pg` and
-`people.gq`, and its policy with cases. A fence with `broken` behind its language must fail to compile.
+`people.gq`, and its policy with cases. A fence with `broken` behind its language must fail to
+compile.
 """
 
 import re

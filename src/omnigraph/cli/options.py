@@ -40,7 +40,9 @@ def _complete_alias(ctx: typer.Context, incomplete: str) -> list[str]:
 GraphArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="URI", help="The graph: a path, file:// or s3:// address.", show_default=False
+        metavar="URI",
+        help="The graph: a path, file://, s3:// or http:// address.",
+        show_default=False,
     ),
 ]
 UriOption = Annotated[

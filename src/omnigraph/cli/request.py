@@ -21,8 +21,8 @@ from omnigraph.cli.target import (
     looks_like_uri,
     merged,
     one_uri,
+    placed,
     read_settings,
-    resolve,
 )
 from omnigraph.compiler.query.bare import framed
 from omnigraph.compiler.query.typed import NOW_PARAM
@@ -85,7 +85,7 @@ def build_request(
     flags = merged(ctx, flags)
     alias = None if query.alias is None else _alias(settings, query.alias, command)
     uri, args = _split(settings, words, flags, alias)
-    address = resolve(settings, uri, flags, alias.graph if alias else None)
+    place = placed(settings, uri, flags, alias.graph if alias else None)
     given = _given_params(query.params, query.params_file)
     source = query_source(settings, alias.query if alias else query.query, query.text)
     source = framed(source, {**given, **_loose_params(query.single)})
@@ -97,7 +97,7 @@ def build_request(
         **_single_params(query.single, chosen),
     }
     _warn_of_strangers(params, chosen)
-    return Request(Place(settings, address), source, chosen.name, params, alias)
+    return Request(place, source, chosen.name, params, alias)
 
 
 def _warn_of_strangers(params: Mapping[str, Any], query: Query) -> None:

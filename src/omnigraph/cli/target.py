@@ -6,7 +6,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
+from urllib.parse import urlsplit
 
 from omnigraph.api.history import BranchCreated, BranchDeleted
 from omnigraph.api.schemas import SchemaApplied
@@ -16,10 +17,10 @@ from omnigraph.api.writes import EmbedResult, LoadResult
 from omnigraph.base.uri import has_scheme, is_on_server, parse_uri
 from omnigraph.cli.logs import log_to_stderr
 from omnigraph.cli.output import UsageError, warn
-from omnigraph.config.environment import actor, process_environment, wants_color
+from omnigraph.config.environment import actor, bearer_token, process_environment, wants_color
 from omnigraph.config.load import load_settings
 from omnigraph.config.logs import LogLevel, level_in_force
-from omnigraph.config.settings import Settings
+from omnigraph.config.settings import GraphEntry, Settings
 from omnigraph.errors import BadRequestError
 
 if TYPE_CHECKING:
@@ -49,21 +50,56 @@ class Place:
 
     settings: Settings
     uri: str
+    entry: GraphEntry | None = None
+    """The graph of the settings whose token may be sent to this address."""
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a server has the graph."""
+        return is_on_server(self.uri)
 
     def branch(self, given: str | None) -> str:
         """Return the branch to use: the given one, the configured one, or main."""
         return given or self.settings.cli.branch or DEFAULT_BRANCH
 
     def actor(self, given: str | None) -> str | None:
-        """Return who writes: the given one, or the one of the environment; nobody is assumed."""
-        return given or actor(self.settings.environment)
+        """Return who writes: the given one, or the one of the environment; nobody is assumed.
+
+        Raises:
+            BadRequestError: a server is told; it knows by the token who asks.
+        """
+        if not self.is_remote:
+            return given or actor(self.settings.environment)
+        if given is not None:
+            raise BadRequestError(
+                f"--as {given} means nothing to a server: the token says who writes",
+                hint="leave it out, or use their token",
+            )
+        return None
 
     def named(self, found: Named) -> Named:
         """Return a result that calls the graph as the caller does."""
         return replace(found, uri=self.uri)
 
-    def open(self, operation: str, *, read_only: bool = True) -> Graph:
-        """Open the graph; `operation` names the command in messages."""
+    def token(self) -> str | None:
+        """Return what tells a server who asks: that of the graph's entry, else the usual one."""
+        named = None if self.entry is None else self.entry.bearer_token_env
+        found = None if named is None else self.settings.environment.find(named)
+        return found or bearer_token(self.settings.environment)
+
+    def open(self, operation: str, *, read_only: bool = True, local: bool = False) -> Graph:
+        """Open the graph; `operation` names the command in messages.
+
+        Args:
+            operation: what it is opened for.
+            read_only: whether nothing is to be written; a server decides that by itself.
+            local: whether this cannot be asked of a server.
+        """
+        if self.is_remote and not local:
+            from omnigraph.client import connect as connect_remote  # only who has a server pays
+
+            # It has what commands use; what it lacks it refuses by name.
+            return cast("Graph", connect_remote(self.uri, self.token()))
         require_local(self.uri, operation)
         require_folder(self.uri)
         from omnigraph.graph import connect  # everything heavy hangs below this import
@@ -86,7 +122,7 @@ def require_local(uri: str, operation: str) -> None:
     if is_on_server(uri):
         raise BadRequestError(
             f"{operation} is only supported against local repo URIs in this milestone",
-            hint="remote targets arrive later; use a path, file:// or s3:// address",
+            hint="run it where the graph is, with a path, file:// or s3:// address",
         )
 
 
@@ -115,7 +151,7 @@ def read_settings(ctx: typer.Context, config: str | None) -> Settings:
 def locate(ctx: typer.Context, word: str | None, flags: Flags) -> Place:
     """Return the graph of a command whose only free word is an address."""
     settings = read_settings(ctx, flags.config)
-    return Place(settings, resolve(settings, one_uri(word, flags.uri), merged(ctx, flags)))
+    return placed(settings, one_uri(word, flags.uri), merged(ctx, flags))
 
 
 def locate_named(
@@ -124,7 +160,29 @@ def locate_named(
     """Return the graph and the name of a command that takes a name and maybe an address."""
     uri, name = split_words(words, what)
     settings = read_settings(ctx, flags.config)
-    return Place(settings, resolve(settings, one_uri(uri, flags.uri), merged(ctx, flags))), name
+    return placed(settings, one_uri(uri, flags.uri), merged(ctx, flags)), name
+
+
+def placed(settings: Settings, uri: str | None, flags: Flags, default: str | None = None) -> Place:
+    """Return the graph that is meant, with the entry whose token it may be told."""
+    address = resolve(settings, uri, flags, default)
+    return Place(settings, address, _entry(settings, uri or flags.uri, flags, default, address))
+
+
+def _entry(
+    settings: Settings, given: str | None, flags: Flags, default: str | None, address: str
+) -> GraphEntry | None:
+    """Return the entry that was chosen by name; its token never goes to another host."""
+    name = flags.target or (None if given is not None else default or settings.cli.graph)
+    entry = None if name is None else settings.graphs.get(name)
+    if entry is None or _origin(entry.uri) != _origin(address):
+        return None
+    return entry
+
+
+def _origin(address: str) -> tuple[str, str]:
+    parts = urlsplit(address)
+    return parts.scheme, parts.netloc
 
 
 def merged(ctx: typer.Context, flags: Flags) -> Flags:

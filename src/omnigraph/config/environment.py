@@ -128,6 +128,11 @@ def count_in(environment: Environment, name: str) -> int | None:
     return int(text)
 
 
+def bearer_token(environment: Environment) -> str | None:
+    """Return what tells a server who asks, if the environment says so."""
+    return environment.find("OMNIGRAPH_BEARER_TOKEN")
+
+
 def spark_master(environment: Environment) -> str | None:
     """Return where Spark runs, if the environment says so."""
     return environment.find("SPARK_MASTER")

@@ -13,12 +13,12 @@ from omnigraph.api.upkeep import CompactionStats, IndexReport
 from omnigraph.api.words import Engine, OnError
 from omnigraph.api.writes import EmbedResult, LoadResult, MutationResult
 from omnigraph.base.budget import Limits
+from omnigraph.config.texts import read_query
 from omnigraph.engine.maintain import ensure_indexes
 from omnigraph.engine.write.request import MutationRequest
 from omnigraph.errors import BadRequestError
 from omnigraph.graph.requests import check_labels, who_writes
 from omnigraph.graph.state import GraphState
-from omnigraph.graph.texts import read_query
 from omnigraph.graph.turns import TURNS
 from omnigraph.graph.view import GraphView
 from omnigraph.pipeline.model import load_options

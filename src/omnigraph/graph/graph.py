@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self, Unpack
+from typing import IO, TYPE_CHECKING, Any, Self, Unpack, cast
 
 from omnigraph.api.changes import ChangeGroup, Diff, EntityBlame, EntityHistory
 from omnigraph.api.history import GraphSnapshot
@@ -44,9 +44,13 @@ from omnigraph.api.writes import EmbedResult, ExportResult, LoadResult, Mutation
 from omnigraph.base.arguments import text_argument
 from omnigraph.base.budget import Limits
 from omnigraph.base.closing import Closing
+from omnigraph.base.uri import is_on_server
+from omnigraph.client.graph import connect as connect_remote
 from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.compiler.source import Source
+from omnigraph.config.environment import bearer_token, process_environment
+from omnigraph.config.texts import read_text
 from omnigraph.engine.contract import SCHEMA_FILE, contract_files, table_specs
 from omnigraph.engine.merge.replay import Replay
 from omnigraph.engine.merge.resolve import resolutions
@@ -61,7 +65,6 @@ from omnigraph.graph.options import GraphOptions
 from omnigraph.graph.requests import check_labels, who_writes
 from omnigraph.graph.runs import GraphRun, Runs
 from omnigraph.graph.state import GraphState
-from omnigraph.graph.texts import read_text
 from omnigraph.graph.view import GraphView
 from omnigraph.pipeline.model import load_options
 from omnigraph.storage.locks.holders import Holder
@@ -625,14 +628,33 @@ class Graph(Closing):
 
 
 def connect(
-    uri: str | PathLike[str], *, read_only: bool = False, options: GraphOptions | None = None
+    uri: str | PathLike[str],
+    *,
+    read_only: bool = False,
+    options: GraphOptions | None = None,
+    token: str | None = None,
 ) -> Graph:
-    """Open a graph.
+    """Open a graph, or take one on a server (`http://…`), which can be asked the same.
+
+    Args:
+        uri: a path, `file://`, `s3://` or `http(s)://` address.
+        read_only: whether writes are refused; a server decides that by the token.
+        options: settings of a graph that is opened here.
+        token: who asks a server; unless given, what OMNIGRAPH_BEARER_TOKEN says.
 
     Raises:
         NotFoundError: there is no graph at this place.
         FormatError: a newer version of this package wrote it.
+        BadRequestError: an argument means nothing for this address.
     """
+    if isinstance(uri, str) and is_on_server(uri):
+        if read_only or options is not None:
+            raise BadRequestError("read_only and options are for a graph that is opened here")
+        said = bearer_token(process_environment()) if token is None else token
+        # It has what a graph has; what only a local one has, it refuses by name.
+        return cast("Graph", connect_remote(uri, said))
+    if token is not None:
+        raise BadRequestError("a token is for a graph on a server", hint="leave it out")
     chosen = options or GraphOptions()
     return Graph(GraphState(open_store(uri, read_only, chosen.storage, chosen.clock), chosen))
 

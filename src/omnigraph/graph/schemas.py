@@ -12,12 +12,12 @@ from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.catalog.ir_json import schema_hash
 from omnigraph.compiler.catalog.migration import plan_schema_migration
 from omnigraph.compiler.catalog.schema_ir import SchemaIr
+from omnigraph.config.texts import read_text
 from omnigraph.engine.contract import IR_FILE, accepted_ir, schema_step, stated_ir, steps_from
 from omnigraph.engine.schema.apply import Request, apply_schema
 from omnigraph.graph.changes import resolve_state
 from omnigraph.graph.requests import check_labels
 from omnigraph.graph.state import GraphState
-from omnigraph.graph.texts import read_text
 from omnigraph.graph.turns import TURNS
 from omnigraph.storage.manifest.line import Line
 

@@ -18,11 +18,11 @@ from omnigraph.base.budget import Limits
 from omnigraph.base.extras import load_extra
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.compiler.source import Source
+from omnigraph.config.texts import read_query
 from omnigraph.engine.contract import SCHEMA_FILE
 from omnigraph.engine.read.blob_bytes import blob_bytes
 from omnigraph.graph.history import graph_snapshot
 from omnigraph.graph.state import GraphState
-from omnigraph.graph.texts import read_query
 from omnigraph.graph.turns import TURNS
 from omnigraph.storage.manifest.snapshot import Snapshot
 
@@ -109,7 +109,8 @@ class GraphView:
         """
         state = self._state
         with state.query_budget(limits) as budget:
-            return state.reader.query_at_hand(self._take(), source, name, params, budget)
+            text = read_query(source, params)
+            return state.reader.query_at_hand(self._take(), text, name, params, budget)
 
     def stream(
         self,

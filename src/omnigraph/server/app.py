@@ -178,10 +178,14 @@ class App:
         elif not exchange.has_body:
             exchange.was_read = True
         try:
-            found = await route.handler(call)
+            reply = as_reply(await route.handler(call))
+        except OmniGraphError as error:
+            reply = self._refused(exchange, error)
         finally:
             seen.branch = call.branch
-        return as_reply(found)
+        if call.hidden and isinstance(reply, Reply):
+            reply.body = call.without_hidden(reply.body)
+        return reply
 
     @staticmethod
     def _may_at_all(served: Served, actor: str | None, route: Route) -> None:

@@ -84,6 +84,18 @@ class SchemaPlanBody(Struct):
 
     schema_source: str
     allow_data_loss: bool | None = None
+    branch: str | None = None
+
+
+class SchemaDiffBody(Struct):
+    """Two schemas, each of a state of the graph or a text, and what to call the texts."""
+
+    before: str | None = None
+    before_source: str | None = None
+    before_name: str | None = None
+    after: str | None = None
+    after_source: str | None = None
+    after_name: str | None = None
 
 
 class BranchCreateBody(Struct):

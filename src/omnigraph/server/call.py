@@ -68,8 +68,10 @@ class Call:
     body: Any = None
     """The decoded body, where the route takes one."""
     size: int = 0
-    branch: BranchName | None = field(default=None)
+    branch: BranchName | None = None
     """What the request is about, for the log."""
+    hidden: list[str] = field(default_factory=list)
+    """Texts of this machine that an answer must not hold."""
 
     @property
     def graph(self) -> Graph:
@@ -182,6 +184,12 @@ class Call:
     def layout(self) -> Layout:
         """How rows are to be written: as JSON unless something else is wanted more."""
         return preferred(self.exchange.header(b"accept"))
+
+    def without_hidden(self, body: bytes) -> bytes:
+        """Return an answer that calls uploaded files as their sender does."""
+        for text in self.hidden:
+            body = body.replace(text.encode(), b"")
+        return body
 
     def limits(self, asked: CallLimits | None, *, writes: bool = False) -> Limits:
         """Return the limits of this call: those of the server, or tighter ones."""

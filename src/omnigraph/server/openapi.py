@@ -19,7 +19,7 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from omnigraph import __version__
+from omnigraph.base.version import VERSION
 from omnigraph.server import contract
 from omnigraph.server.call import DocumentName
 from omnigraph.server.routes import ROUTES, Route
@@ -85,7 +85,7 @@ def _document(paths: Mapping[str, Schema], structs: Iterable[type]) -> Schema:
             "title": "Omnigraph API",
             "description": "HTTP API of an Omnigraph server",
             "license": {"name": "MIT", "identifier": "MIT"},
-            "version": __version__,
+            "version": VERSION,
         },
         "paths": dict(sorted(paths.items())),
         "components": {

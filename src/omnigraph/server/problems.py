@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from omnigraph.api.schemas import LoadsRunningError, OnlyMainError, SchemaUnsupportedError
 from omnigraph.errors import ErrorKind, OmniGraphError
 
 _STATUS: Final = {
@@ -144,6 +145,12 @@ def _details(error: OmniGraphError) -> dict[str, Any]:
         found["diagnostics"] = error.to_json()  # type: ignore[attr-defined] # as its sister
     if hasattr(error, "violations"):
         found["violations"] = [one.to_json_value() for one in error.violations]
+    if isinstance(error, SchemaUnsupportedError):
+        found["steps"] = [one.to_json_value() for one in error.steps]
+    if isinstance(error, LoadsRunningError):
+        found["loads"] = {name: list(tables) for name, tables in error.loads.items()}
+    if isinstance(error, OnlyMainError):
+        found["branches"] = list(error.branches)
     if error.kind is ErrorKind.MERGE_CONFLICTS:
         found["merge_conflicts"] = [one.to_json_value() for one in getattr(error, "every", ())]
     if error.kind is ErrorKind.EXPECTED_VERSION_MISMATCH:

@@ -16,7 +16,7 @@ from msgspec import Struct  # noqa: TC002 - types of routes are looked at
 from omnigraph.api.access import Action
 from omnigraph.server import bodies, contract
 from omnigraph.server.call import Call
-from omnigraph.server.handlers import about, branches, history, reads, upkeep, writes
+from omnigraph.server.handlers import about, branches, history, reads, schema, upkeep, writes
 from omnigraph.server.http import JSON_LIMIT, LOAD_LIMIT
 
 Handler = Callable[[Call], Awaitable[object]]
@@ -89,7 +89,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         "GET", "/snapshot", reads.snapshot, "snapshots",
-        action=R, query=_STATE, answer=contract.SnapshotOutput,
+        action=R, query=(*_STATE, "version"), answer=contract.SnapshotOutput,
         contract=Contract("getSnapshot", None, contract.SnapshotOutput, _REFUSALS, ("branch",)),
     ),
     Route(
@@ -108,9 +108,17 @@ ROUTES: Final[tuple[Route, ...]] = (
         contract=Contract("change", contract.ChangeRequest, contract.ChangeOutput, _CONFLICT),
     ),
     Route(
-        "GET", "/schema", upkeep.get_schema, "schema",
-        action=R, answer=contract.SchemaOutput,
+        "GET", "/schema", schema.get_schema, "schema",
+        action=R, query=_STATE, answer=contract.SchemaOutput,
         contract=Contract("getSchema", None, contract.SchemaOutput, _REFUSALS),
+    ),
+    Route(
+        "POST", "/schema/apply", schema.apply_schema, "mutations",
+        action=Action.SCHEMA_APPLY, body=bodies.SchemaApplyBody,
+        answer=contract.SchemaApplyOutput,
+        contract=Contract(
+            "applySchema", contract.SchemaApplyRequest, contract.SchemaApplyOutput, _BAD
+        ),
     ),
     Route(
         "POST", "/ingest", writes.ingest, "mutations",
@@ -196,6 +204,11 @@ ROUTES: Final[tuple[Route, ...]] = (
         action=W, query=("branch", "from", "mode", "message", "on_error", "max_errors"),
         answer=contract.IngestOutput,
     ),
+    Route(
+        "POST", "/load/files", writes.load_files, "mutations",
+        action=W, query=("branch", "from", "mode", "message", "on_error", "max_errors"),
+        answer=contract.IngestOutput,
+    ),
     Route("POST", "/embed", writes.embed, "mutations", action=W, body=bodies.EmbedBody),
     Route(
         "GET", "/export", reads.export_by_query, "queries",
@@ -215,11 +228,11 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/entity/blame", history.blame, "commits", action=R, query=_ENTITY),
     Route(
         "GET", "/diff", history.diff, "commits",
-        action=R, query=("from", "to", *_CHANGES, "stat", "limit", "page_token"),
+        action=R, query=("from", "to", *_CHANGES, "stat", "states", "limit", "page_token"),
     ),
     Route(
         "GET", "/commits/{commit_id}/changes", history.commit_changes, "commits",
-        action=R, query=(*_CHANGES, "stat", "limit", "page_token"),
+        action=R, query=(*_CHANGES, "stat", "states", "limit", "page_token"),
     ),
     Route(
         "GET", "/changes", history.changes, "commits",
@@ -244,8 +257,15 @@ ROUTES: Final[tuple[Route, ...]] = (
         "DELETE", "/tags/{tag}", branches.delete_tag, "branches", action=Action.BRANCH_DELETE
     ),
     Route(
-        "POST", "/schema/plan", upkeep.plan_schema, "schema",
+        "POST", "/schema/plan", schema.plan_schema, "schema",
         action=R, body=bodies.SchemaPlanBody,
+    ),
+    Route(
+        "POST", "/schema/diff", schema.diff_schema, "schema",
+        action=R, body=bodies.SchemaDiffBody,
+    ),
+    Route(
+        "GET", "/schema/history", schema.schema_history, "schema", action=R, query=("branch",)
     ),
     Route(
         "POST", "/maintenance/optimize", upkeep.optimize, "admin",

@@ -178,7 +178,7 @@ def _embed_graph(
 ) -> None:
     on_branch = place.branch(branch)
     with (
-        place.open("embed", read_only=False) as opened,
+        place.open("embed", read_only=False, local=True) as opened,
         shown_progress(quiet=quiet) as progress,
     ):
         done = opened.embed(

@@ -99,7 +99,7 @@ def verify(
     Example: `omnigraph verify ./people.omni`
     """
     place = asked.place()
-    with place.open("verify") as opened:
+    with place.open("verify", local=True) as opened:
         found = Verified(place.uri, tuple(opened.verify()))
     if json:
         say_json(found)
@@ -137,7 +137,7 @@ def repair(
     Example: `omnigraph repair ./people.omni --confirm`
     """
     place = asked.place()
-    with place.open("repair", read_only=not confirm) as opened:
+    with place.open("repair", read_only=not confirm, local=True) as opened:
         tables = opened.repair(branch, confirm=confirm, force=force)
     if json:
         say_json(Repaired(place.uri, tuple(tables)))

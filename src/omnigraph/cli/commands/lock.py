@@ -27,7 +27,7 @@ def show(
     Example: `omnigraph lock show ./people.omni`
     """
     place = asked.place()
-    with place.open("lock show") as opened:
+    with place.open("lock show", local=True) as opened:
         holders = opened.locks()
     if json:
         say_json(LockList(tuple(holders)))
@@ -61,7 +61,7 @@ def break_lock(
     Example: `omnigraph lock break branch:main ./people.omni`
     """
     place, name = asked.named(words, "a lock name")
-    with place.open("lock break") as graph:
+    with place.open("lock break", local=True) as graph:
         holder = graph.break_lock(name)
     if json:
         say_json(LockBroken(name, holder))

@@ -73,7 +73,7 @@ def _catalog_of(
         loaded = load_schema(read_source(schema, "schema"))
         return loaded.catalog, SchemaSource.file(str(schema.absolute()))
     address = require_uri(uri, "query lint")
-    with Place(settings, address).open("query lint") as graph:
+    with Place(settings, address).open("query lint", local=True) as graph:
         return graph.catalog, SchemaSource.repo(address)
 
 

@@ -116,5 +116,5 @@ def change(
         return
     counts = f"{done.affected_nodes} nodes, {done.affected_edges} edges"
     say(f"changed {on_branch} via {request.name}: {counts}")
-    if who is not None:
-        say(f"actor_id: {who}")
+    if done.actor_id is not None:
+        say(f"actor_id: {done.actor_id}")

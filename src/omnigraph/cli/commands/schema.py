@@ -154,7 +154,7 @@ def plan(
     """
     place = asked.place()
     source = read_source(schema, "schema")
-    with place.open("schema plan") as opened:
+    with place.open("schema plan", local=True) as opened:
         found = opened.plan_schema(
             source, allow_data_loss=allow_data_loss, branch=place.branch(branch)
         )

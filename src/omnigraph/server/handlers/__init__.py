@@ -2,5 +2,6 @@
 
 `reads` (queries, exports, single nodes and edges), `writes` (mutations and loads), `branches`
 (made, merged, deleted, set back; tags; single commits undone or repeated), `history` (commits,
-diffs, the feed), `upkeep` (schema, runs, compaction, cleanup, checks), `about` (health, documents).
+diffs, the feed), `schema`, `upkeep` (runs, compaction, cleanup, checks), `about` (health, the
+documents).
 """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from omnigraph import __version__
 from omnigraph.base.metrics import METRICS
+from omnigraph.base.version import VERSION
 from omnigraph.server.call import Call
 from omnigraph.server.http import Reply
 from omnigraph.server.page import PAGE
@@ -14,7 +14,7 @@ from omnigraph.server.page import PAGE
 async def health(call: Call) -> dict[str, Any]:
     """Say that the server answers; asks nothing of the graph."""
     del call
-    return {"status": "ok", "version": __version__}
+    return {"status": "ok", "version": VERSION}
 
 
 async def metrics(call: Call) -> Reply:

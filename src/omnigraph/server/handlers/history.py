@@ -20,8 +20,9 @@ from omnigraph.base.ids import BranchName
 from omnigraph.errors import ConflictError
 from omnigraph.graph.changes import resolve_states
 from omnigraph.server.call import Call
-from omnigraph.server.http import NDJSON, Flow
+from omnigraph.server.http import ARROW, NDJSON, Flow
 from omnigraph.server.problems import bad_request
+from omnigraph.server.row_text import arrow_pieces
 
 Word = TypeVar("Word", bound=str)
 _LINES_AT_ONCE = 256
@@ -111,10 +112,14 @@ async def _diff(call: Call, a: str, b: str | None) -> object:
             limits=limits,
         )
     )
+    if call.flag("states"):
+        return {**_told(found), "from_commit": before.commit_id, "to_commit": after.commit_id}
     if call.flag("stat"):
         return await call.execution.read(call.exchange, call.actor, lambda _: found.summary())
     if call.layout == "ndjson":
-        return Flow(_lines(found), NDJSON, _versions(found))
+        return Flow(_lines(found), NDJSON)
+    if call.layout == "arrow":
+        return Flow(_arrow(found), ARROW)
 
     def page(_: object) -> dict[str, Any]:
         return _paged(found, (str(before.commit_id), str(after.commit_id)), skip, limit)
@@ -130,9 +135,7 @@ def _paged(found: Diff, states: tuple[str, str], skip: int, limit: int | None) -
     shown = changes[:most]
     token = orjson.dumps([*states, skip + most]) if more else None
     return {
-        "from_version": found.from_version,
-        "to_version": found.to_version,
-        **({} if found.branch is None else {"branch": found.branch}),
+        **_told(found),
         "changes": [one.to_json_value() for one in shown],
         "stats": stats_of(shown).to_json_value(),
         "next_page_token": None if token is None else base64.urlsafe_b64encode(token).decode(),
@@ -149,9 +152,22 @@ def _page(token: str) -> tuple[str, str, int]:
     return a, b, skip
 
 
-def _versions(found: Diff) -> tuple[tuple[bytes, bytes], ...]:
-    said = {"from": found.from_version, "to": found.to_version, "branch": found.branch}
-    return ((b"omnigraph-diff", orjson.dumps(said)),)
+def _told(found: Diff) -> dict[str, Any]:
+    """Return which states a diff is of."""
+    branch = {} if found.branch is None else {"branch": found.branch}
+    return {"from_version": found.from_version, "to_version": found.to_version, **branch}
+
+
+def _arrow(found: Diff) -> Generator[bytes, None, None]:
+    """Yield the pieces of a diff as Arrow streams one after another, each of one type."""
+    for piece in found.pieces():
+        facts = {
+            "table_key": piece.table_key,
+            "kind": piece.kind,
+            "type_name": piece.type_name,
+            "manifest_version": str(piece.manifest_version),
+        }
+        yield from arrow_pieces(piece.rows.to_batches(), facts, packed=False)
 
 
 async def changes(call: Call) -> Flow:

@@ -22,7 +22,7 @@ from omnigraph.compiler.source import Source
 from omnigraph.errors import NotFoundError
 from omnigraph.server.bodies import ChangeBody, ExportBody, ReadBody
 from omnigraph.server.call import Call
-from omnigraph.server.http import ARROW, JSON, NDJSON, Flow, Reply, packed
+from omnigraph.server.http import ARROW, JSON, NDJSON, Flow, Reply
 from omnigraph.server.problems import bad_request
 from omnigraph.server.row_text import arrow_pieces, json_items, ndjson
 
@@ -279,8 +279,12 @@ async def export_by_query(call: Call) -> Flow:
 
 async def snapshot(call: Call) -> object:
     """Return every table of a branch at its version, or of a commit."""
+    version = call.number("version")
     branch, at = await state_of(call, call.one("branch"), call.one("snapshot"))
-    return await call.look(lambda: call.graph.snapshot(branch, at=at))
+    if at is not None and version is not None:
+        raise bad_request("a state is a commit or a version, not both")
+    graph, moment = call.graph, version if at is None else at
+    return await call.look(lambda: graph.snapshot(branch, at=moment))
 
 
 async def entity(call: Call) -> Reply:
@@ -288,10 +292,10 @@ async def entity(call: Call) -> Reply:
     key, wanted = call.required("table"), call.required("id")
     branch, at = await state_of(call, call.one("branch"), call.one("snapshot"))
     found = await call.look(lambda: call.graph.entity_rows(key, wanted, branch=branch, at=at))
+    if call.layout == "arrow":  # of one row, or of none
+        return Reply(found.to_arrow_ipc(), ARROW)
     if not len(found):
         raise NotFoundError(f"there is no {key} '{wanted}'")
-    if call.layout == "arrow":
-        return Reply(found.to_arrow_ipc(), ARROW)
     return Reply(orjson.dumps(found.to_json_rows(js_safe=call.flag("js_safe"))[0]))
 
 
@@ -301,6 +305,6 @@ async def blob(call: Call) -> Reply:
     branch, at = await state_of(call, call.one("branch"), call.one("snapshot"))
     graph = call.graph
     found = await call.look(lambda: graph.read_blob(kind, wanted, prop, branch=branch, at=at))
-    if found is None:
-        raise NotFoundError(f"{kind} '{wanted}' has no {prop}")
-    return packed(Reply(found, b"application/octet-stream"), None)
+    if found is None:  # which no bytes can say
+        return Reply(b"null", headers=((b"omnigraph-null", b"1"),))
+    return Reply(found, b"application/octet-stream")

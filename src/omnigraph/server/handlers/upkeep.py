@@ -1,45 +1,22 @@
-"""Looking after the graph: schema, runs, compaction, indexes, cleanup, checks, locks."""
+"""Looking after the graph: runs, compaction, indexes, cleanup, checks, locks."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 from omnigraph.api.access import Action
 from omnigraph.api.runs import Run, RunList
-from omnigraph.api.texts import SchemaPlan, SchemaText
 from omnigraph.api.upkeep import LockBroken, LockList, Repaired, Verified
 from omnigraph.base.ids import BranchName
-from omnigraph.compiler.source import Source
 from omnigraph.server.bodies import (
     CleanupBody,
     RepairBody,
     RunEndBody,
-    SchemaPlanBody,
     UpkeepBody,
 )
 from omnigraph.server.call import Call
 from omnigraph.storage.upkeep.cleanup import CleanupPolicy
-
-SCHEMA_NAME = "<schema>"
-
-
-async def get_schema(call: Call) -> SchemaText:
-    """Return the accepted schema."""
-    call.allow(Action.READ)
-    graph = call.graph
-    return SchemaText(await call.look(lambda: graph.schema))
-
-
-async def plan_schema(call: Call) -> SchemaPlan:
-    """Return the steps from the accepted schema to another one; nothing is changed."""
-    asked: SchemaPlanBody = call.body
-    call.allow(Action.READ)
-    source, loses = Source(asked.schema_source, SCHEMA_NAME), bool(asked.allow_data_loss)
-    graph = call.graph
-    plan = await call.look(lambda: graph.plan_schema(source, allow_data_loss=loses))
-    return replace(plan, uri=call.served.uri)
 
 
 async def list_runs(call: Call) -> RunList:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import IO, Any
 
 from omnigraph.api.access import Action
@@ -17,6 +18,7 @@ from omnigraph.server.call import Call
 from omnigraph.server.handlers.reads import params_of, query_of
 from omnigraph.server.http import too_large
 from omnigraph.server.problems import ProblemError, bad_request
+from omnigraph.server.uploads import NamedBytes, unpacked
 
 IF_COMMIT = b"omnigraph-if-graph-commit"
 _SPOOL_BYTES = 1 << 20
@@ -109,16 +111,37 @@ async def load(call: Call) -> LoadResult:
 async def load_lines(call: Call) -> LoadResult:
     """Load JSON lines that are the body itself; it may be larger than memory."""
     how = _how(call, call.one("message"), call.one("on_error"), call.number("max_errors"))
-    word = call.one("mode") or Mode.OVERWRITE.value
-    if word not in [one.value for one in Mode]:
-        raise bad_request(f"?mode= is overwrite, append or merge, not '{word}'")
+    mode = _mode(call)
     branch, source = call.canonical(call.one("branch")), call.one("from")
     await _allow_load(call, branch, None if source is None else call.canonical(source))
     call.branch = branch
     with tempfile.SpooledTemporaryFile(_SPOOL_BYTES) as spool:
         size = await _spooled(call, spool)
-        body = _Body(spool)
-        return await _load(call, body, branch, source, Mode(word), how, size)
+        return await _load(call, NamedBytes(spool, "<body>"), branch, source, mode, how, size)
+
+
+def _mode(call: Call) -> Mode:
+    word = call.one("mode") or Mode.OVERWRITE.value
+    if word not in [one.value for one in Mode]:
+        raise bad_request(f"?mode= is overwrite, append or merge, not '{word}'")
+    return Mode(word)
+
+
+async def load_files(call: Call) -> LoadResult:
+    """Load files of any kind that are sent as a tar, made as `client.uploads` makes it."""
+    how = _how(call, call.one("message"), call.one("on_error"), call.number("max_errors"))
+    mode = _mode(call)
+    branch, source = call.canonical(call.one("branch")), call.one("from")
+    await _allow_load(call, branch, None if source is None else call.canonical(source))
+    call.branch = branch
+    with (
+        tempfile.TemporaryFile() as spool,
+        tempfile.TemporaryDirectory(prefix="omnigraph-upload-") as folder,
+    ):
+        size = await _spooled(call, spool)
+        data = await call.look(lambda: unpacked(spool, Path(folder)))
+        call.hidden = [f"{folder}/{number}/" for number in range(len(data))]
+        return await _load(call, data, branch, source, mode, how, size)
 
 
 async def _spooled(call: Call, spool: IO[bytes]) -> int:
@@ -134,15 +157,6 @@ async def _spooled(call: Call, spool: IO[bytes]) -> int:
             spool.write(piece)
     spool.seek(0)
     return size
-
-
-class _Body:
-    """A spooled body under the name that messages call it by."""
-
-    name = "<body>"
-
-    def __init__(self, spool: IO[bytes]) -> None:
-        self.read = spool.read
 
 
 async def _load(
