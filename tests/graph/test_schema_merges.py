@@ -151,7 +151,10 @@ def test_both_sides_changed_other_parts_and_a_schema_is_made_of_both(graph):
     }  # fmt: skip
     assert len(stored(graph, "edge:In")) == 1
     found = graph.commits.list(limit=2)
-    assert [(one.actor_id, one.message) for one in found] == [("ann", "both")] * 2
+    assert [(one.actor_id, one.message) for one in found] == [
+        ("ann", "both"),
+        ("ann", "schema for the merge of 'dev': both"),
+    ]
     assert graph.apply_schema(graph.schema).applied is False
     sound(graph)
     graph.branches.merge("main", into="dev")

@@ -53,6 +53,8 @@ from omnigraph.storage.tables.failures import SnapshotExpiredError
 from omnigraph.storage.tables.foreign import same_columns
 
 _ATTEMPTS = 6
+SCHEMA_OF_MERGE = "schema for the merge of"
+"""What a commit says that brings a target the schema of a merge, right before the merge."""
 _PINNED_FROM = 50_000
 """Rows from which on a merge may outlast the time that cleanup leaves everything alone."""
 
@@ -199,7 +201,8 @@ def _agreement(
 
 def _bring_schema(store: GraphStore, agreement: Agreement, request: Request, source: str) -> Commit:
     """Give the target the schema of the merge, as a commit of its own."""
-    begin = partial(store.begin, writer_kind="SchemaApply", message=request.message)
+    message = f"{SCHEMA_OF_MERGE} '{source}'" + (f": {request.message}" if request.message else "")
+    begin = partial(store.begin, writer_kind="SchemaApply", message=message)
     session = begin(request.target, request.actor)
     if session.base.commit_id != agreement.ours.commit_id:
         raise _TargetMovedError("others wrote to it")
