@@ -270,7 +270,7 @@ SAMPLES: list[tuple[Shape, str]] = [
     (SchemaText("node P"), "schema_source"),
     (
         SchemaApplied("g.omni", True, True, 7, (STEP,), "side", "c1"),
-        "uri supported applied manifest_version steps branch graph_commit_id step_count",
+        "uri supported applied manifest_version steps branch graph_commit_id preview step_count",
     ),
     (
         SchemaApplied("g.omni", True, False, 6, (), preview=True),

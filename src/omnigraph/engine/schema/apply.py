@@ -8,7 +8,7 @@ first makes the other plan again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -135,7 +135,7 @@ def commit_change(
     store: GraphStore,
     session: WriteSession,
     change: Change,
-    files: dict[str, bytes],
+    files: Mapping[str, bytes],
     told: object,
 ) -> Committed:
     """Write a change of schema whose rules the session's base was checked for.

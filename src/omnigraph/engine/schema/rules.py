@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from omnigraph.base.budget import checkpoint
 from omnigraph.base.ids import TableKey
+from omnigraph.compiler.catalog.arrow import arrow_type
 from omnigraph.compiler.catalog.model import (
     Cardinality,
     Catalog,
@@ -54,7 +55,7 @@ class NewRules:
     @property
     def _about_values(self) -> list[str]:
         kind = self.values
-        named = [name for name in kind.properties if name in self.names]
+        named = [*kind.properties]
         if isinstance(kind, NodeType):
             named += [*(rule.prop for rule in kind.ranges), *(rule.prop for rule in kind.checks)]
         return list(dict.fromkeys(named))
@@ -74,7 +75,7 @@ class NewRules:
             stored = self._stored([ID, *self._about_values])
             for batch in reader.batches(list(stored), batch_size=_ROWS):
                 rows = pa.Table.from_batches([batch]).rename_columns(list(stored.values()))
-                yield from broken_values(self.values, rows)
+                yield from broken_values(self.values, self._with_new(rows))
         kind = self.together
         named = [ID, *(name for group in kind.unique for name in group)]
         named += ["src"] if self._counts else []
@@ -93,13 +94,20 @@ class NewRules:
 
     def _stored(self, names: list[str]) -> dict[str, str]:
         """Return columns as they are called now, and what they will be called."""
-        return {self.names.get(name, name): name for name in names}
+        return {self.names[name]: name for name in names if name in self.names}
+
+    def _with_new(self, rows: pa.Table) -> pa.Table:
+        """Return rows with the columns they do not have yet, which are null."""
+        for name, prop in self.values.properties.items():
+            if name not in rows.column_names:
+                rows = rows.append_column(name, pa.nulls(len(rows), arrow_type(prop.type)))
+        return rows
 
 
 def new_rules(before: Catalog, after: Catalog) -> list[NewRules]:
     """Return the rules of a schema that rows of another one were never held to.
 
-    A column that is new is null in all rows, which breaks no rule but that it must not be.
+    A column that is new is null in all rows: that breaks no rule but the one that it must not be.
     """
     found = []
     for change in type_changes(before, after):
@@ -138,9 +146,7 @@ def _of_type(before: GraphType, after: GraphType) -> NewRules:
         name: replace(prop, type=replace(prop.type, enum_values=None))
         for name, prop in after.properties.items()
         if not prop.type.nullable
-        and name in names
-        and names[name] in before.properties
-        and before.properties[names[name]].type.nullable
+        and (name not in names or before.properties[names[name]].type.nullable)
     }
     known = [{now.get(name) for name in group} for group in _unique(before)]
     unique = tuple(

@@ -25,6 +25,8 @@ class ColumnPair:
     name: str
     before: str | None
     after: str | None
+    kind: pa.DataType | None = None
+    """Its type in results, if neither side need have it: then both show it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,9 @@ class Side:
         wanted = [there for _, there, _ in self.stored if there is not None]
         for rows in self.candidates.read(wanted):
             columns = [
-                pa.chunked_array([pa.nulls(len(rows), kind)]) if there is None else rows[there]
+                pa.chunked_array([pa.nulls(len(rows), kind)])
+                if there is None
+                else rows[there].cast(kind)  # nothing to do, unless the other side is wider
                 for _, there, kind in self.stored
             ]
             if self.has_blobs:
@@ -102,11 +106,11 @@ def two_sides(
     has_blobs = SIZE in (*old, *new)
     earlier, later = [], []
     for pair, was, now in zip(pairs, old, new, strict=True):
-        kind = was or now
+        kind = pair.kind or was or now
         assert kind is not None, pair
         earlier.append((pair.name, pair.before if was else None, kind))
-        if pair.after is not None:
-            later.append((pair.name, pair.after if now else None, now or kind))
+        if pair.after is not None or pair.kind is not None:
+            later.append((pair.name, pair.after if now else None, pair.kind or now or kind))
     return Side(before, tuple(earlier), has_blobs), Side(after, tuple(later), has_blobs)
 
 

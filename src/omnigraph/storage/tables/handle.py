@@ -242,6 +242,15 @@ def in_memory(like: Handle, rows: pa.Table) -> Handle:
     return Handle(like.location, like.branch, like.version, dataset)
 
 
+def empty_handle(name: str, schema: pa.Schema) -> Handle:
+    """Return a handle of a table without rows that is stored nowhere."""
+    _lance.require_usable()
+    with lance_errors(f"keeping {name} in memory"):
+        rows = schema.empty_table()
+        dataset = lance.write_dataset(rows, "memory://", data_storage_version=FILE_FORMAT)
+    return Handle(name, None, int(dataset.version), dataset)
+
+
 class _Lance:
     """Whether Lance can still be used: in a forked child its threads are missing."""
 
