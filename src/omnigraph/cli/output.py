@@ -31,7 +31,13 @@ def exit_code(error: OmniGraphError) -> int:
 
 def say(text: str) -> None:
     """Write one result line (or block) to stdout."""
-    sys.stdout.write(text + "\n")
+    try:
+        sys.stdout.write(text + "\n")
+    except (
+        UnicodeEncodeError
+    ):  # the name of a file that is no text, or a terminal that knows little
+        known = sys.stdout.encoding
+        sys.stdout.write(text.encode(known, "backslashreplace").decode(known) + "\n")
 
 
 def say_json(value: JsonValue) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from omnigraph.base.uri import is_file, is_folder
 from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.schema.format import format_schema
 from omnigraph.compiler.source import Source
@@ -93,9 +94,9 @@ def infer_schema(files: Sequence[str | Path], sample_rows: int = SAMPLE_ROWS) ->
     rows = 0
     for file in files:
         path = Path(file)
-        if path.is_dir():
+        if is_folder(path):
             raise BadRequestError(f"'{path}' is a folder", hint="name the files in it")
-        if not path.is_file():
+        if not is_file(path):
             raise NotFoundError(f"file '{path}' not found")
         try:
             rows += _READERS.get(_suffix(path), _read_lines)(path, kinds, sample_rows)
