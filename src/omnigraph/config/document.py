@@ -96,10 +96,13 @@ class Document:
 class Section:
     """A mapping of the file. Keys are taken out one by one; `finish` looks at what is left."""
 
-    def __init__(self, document: Document, path: str, node: Node | None) -> None:
+    def __init__(
+        self, document: Document, path: str, node: Node | None, above: Node | None = None
+    ) -> None:
         self._document = document
         self._path = path
         self.node = node
+        self._near = above if node is None else node
         self._asked: list[str] = []
         self._values = dict(self._entries())
 
@@ -131,7 +134,7 @@ class Section:
     def refuse(self, message: str, key: str | None = None, hint: str | None = None) -> ConfigError:
         """Return the error that something here is wrong: at a key, or else as a whole."""
         entry = None if key is None else self._values.get(key)
-        return self._document.refuse(message, span_of(entry[1] if entry else self.node), hint)
+        return self._document.refuse(message, span_of(entry[1] if entry else self._near), hint)
 
     def close(self) -> None:
         """Refuse keys nobody asked for, where one that is passed over could cost safety.
@@ -162,7 +165,9 @@ class Section:
         node = self._take(key)
         text = str(node.value).strip() if node is not None and _kind(node) == "scalar" else ""
         if not text:
-            raise self._document.refuse(message, span_of(self.node if node is None else node), hint)
+            raise self._document.refuse(
+                message, span_of(self._near if node is None else node), hint
+            )
         return text
 
     def flag(self, key: str) -> bool:
@@ -171,7 +176,7 @@ class Section:
 
     def section(self, key: str) -> Section:
         """Return a mapping below this one; empty when it is not there."""
-        return Section(self._document, self.join(key), self._take(key))
+        return Section(self._document, self.join(key), self._take(key), self._near)
 
     def sections(self, key: str) -> dict[str, Section]:
         """Return the mappings below a key by name, sorted."""
