@@ -29,6 +29,7 @@ from omnigraph.cli.commands import (
     tag,
 )
 from omnigraph.cli.commands import shell as shell_command
+from omnigraph.cli.names import OTHER_NAMES, NamedCommands
 from omnigraph.cli.options import ConfigOption, JsonOption, TargetOption, UriOption
 from omnigraph.cli.target import Flags
 from omnigraph.config.logs import parse_level
@@ -41,6 +42,8 @@ def _dashed(word: str) -> str:
 
 app = typer.Typer(
     name="omnigraph",
+    cls=NamedCommands,
+    epilog=OTHER_NAMES,
     help="A typed property-graph database: schemas, queries, branches, commits.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
