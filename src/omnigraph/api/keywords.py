@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TypedDict
 
 from omnigraph.api.progress import Progress
@@ -51,6 +52,8 @@ class LoadKeywords(AnyLoadKeywords, total=False):
     """How a load runs in this process."""
 
     spark: object
+    columns: Mapping[str, str] | None
+    mapping: str | Path | None
 
 
 class DiffKeywords(TypedDict, total=False):

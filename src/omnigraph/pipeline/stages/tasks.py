@@ -23,6 +23,7 @@ from omnigraph.pipeline.inputs.records import read_rows
 from omnigraph.pipeline.inputs.rows import AT, Origin, TypedRows, tell_more, to_table
 from omnigraph.pipeline.inputs.sources import LinesSource, Source, TableFormat
 from omnigraph.pipeline.inputs.tables import read_table
+from omnigraph.pipeline.model import AS_THEY_ARE, Columns
 from omnigraph.pipeline.stages.staging import Spill, SpillWriter
 
 ROW_BITS = 40
@@ -68,6 +69,7 @@ class TableTask:
     format: TableFormat
     table_key: str
     bytes: int
+    columns: Columns = AS_THEY_ARE
 
 
 Task = LinesTask | TableTask
@@ -110,6 +112,7 @@ def plan_tasks(sources: list[Source], job: Job, split_bytes: int) -> list[Task]:
                         source.format,
                         source.table_key,
                         source.bytes,
+                        source.columns,
                     )
                 )
     return tasks
@@ -125,7 +128,7 @@ def run_task(task: Task) -> Parsed:
             lines = _run_lines(task, writer, faults)
         case TableTask():
             kind = task.job.catalog.type_named(task.table_key)
-            for rows in read_table(task.path, task.name, task.format, kind, faults):
+            for rows in read_table(task.path, task.name, task.format, kind, faults, task.columns):
                 _spill([rows], task, writer, faults)
         case _:
             assert_never(task)
