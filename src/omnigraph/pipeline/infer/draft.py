@@ -21,6 +21,7 @@ from omnigraph.compiler.source import Source
 from omnigraph.compiler.types import PropType, Scalar
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.pipeline.infer.guess import Seen, guessed
+from omnigraph.pipeline.inputs.csv_files import NULLS
 from omnigraph.pipeline.inputs.plain_lines import read_lines, unreadable
 from omnigraph.pipeline.model import InputError, UnreadableError
 
@@ -178,7 +179,7 @@ def _read_arrow(path: Path, kinds: dict[str, _Kind], sample: int) -> int:
 
 def _read_csv(path: Path, kinds: dict[str, _Kind], sample: int) -> int:
     read = pa.csv.ConvertOptions(
-        strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""]
+        strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=NULLS
     )
     parse = pa.csv.ParseOptions(newlines_in_values=True)
     with pa.input_stream(str(path)) as head, pa.csv.open_csv(head, parse_options=parse) as peek:

@@ -24,7 +24,7 @@ from omnigraph.pipeline.inputs.columns import OddColumnError, from_json, json_ty
 from omnigraph.pipeline.inputs.csv_files import Ragged, csv_batches
 from omnigraph.pipeline.inputs.faults import Faults
 from omnigraph.pipeline.inputs.files import InputFile
-from omnigraph.pipeline.inputs.moments import from_moments, is_moment
+from omnigraph.pipeline.inputs.moments import from_moments, is_moment, is_zone
 from omnigraph.pipeline.inputs.odd_cells import (
     arrow_cell,
     arrow_values,
@@ -62,6 +62,7 @@ def read_table(
     try:
         for given in _batches(path, table_format, kind, ragged, columns):
             batch = _renamed(given, columns, name)
+            _check_zones(batch.schema, name)
             _check_columns(_names(batch.schema, name), name, kind)
             at = ragged.numbers(start, len(batch))
             yield from _rows(batch, kind, table_format == "csv", at, faults)
@@ -105,6 +106,13 @@ def _names(schema: pa.Schema, source: str) -> list[str]:
         raise InputError(
             f"{source}: its header is not UTF-8", hint="save the file as UTF-8"
         ) from None
+
+
+def _check_zones(schema: pa.Schema, source: str) -> None:
+    for field in schema:
+        zone = field.type.tz if pa.types.is_timestamp(field.type) else None
+        if zone is not None and not is_zone(zone):
+            raise InputError(f"{source}: column '{field.name}' has the unknown time zone '{zone}'")
 
 
 def _check_columns(names: list[str], source: str, kind: Kind) -> None:
