@@ -159,6 +159,7 @@ def _of_type(before: GraphType, after: GraphType, made: Mapping[str, Computed]) 
         for name, prop in after.properties.items()
         if not prop.type.nullable
         and (name not in names or before.properties[names[name]].type.nullable)
+        and not (name in made and not made[name].reads)  # one value for all, and never null
     }
     known = [{now.get(name) for name in group} for group in _unique(before)]
     unique = tuple(

@@ -63,7 +63,7 @@ def rewrite_operation(base: Handle, change: Rewrite) -> Rewritten:
             known = {file.path for file in part.metadata.files}
             made, schema = part.merge_columns(
                 lambda batch: _computed(change, batch),
-                columns=reads or [base.dataset.schema.names[0]],
+                columns=reads or [_cheapest(base.dataset.schema)],
                 batch_size=_BATCH_ROWS,
             )
             fragments.append(made)
@@ -109,6 +109,18 @@ def _computed(change: Rewrite, batch: pa.RecordBatch) -> pa.RecordBatch:
         one.column.with_name(_FRESH + one.column.name).with_nullable(True) for one in change.columns
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _cheapest(schema: pa.Schema) -> str:
+    """Return the column that costs least to read where only the number of rows is asked for."""
+
+    def width(column: pa.Field) -> int:
+        try:
+            return int(column.type.bit_width)
+        except ValueError:  # of no fixed width
+            return 1 << 16
+
+    return str(min(schema, key=width).name)
 
 
 def _names(schema: Any) -> list[str]:  # noqa: ANN401 - Lance's own class
