@@ -22,7 +22,9 @@ from omnigraph.compiler.catalog.schema_ir import (
     TypeKind,
     spell_constraint,
 )
+from omnigraph.compiler.schema.fills import DEFAULT, NOW
 from omnigraph.compiler.syntax import quote
+from omnigraph.compiler.types import Scalar
 
 
 def spell_schema(ir: SchemaIr) -> str:
@@ -67,7 +69,16 @@ def _constraint(found: IrConstraint) -> str:
 
 def _properties(found: IrType) -> Iterator[str]:
     for prop in sorted(found.properties, key=_place):
-        yield " ".join([f"{prop.name}: {prop.type}", *map(spell_annotation, prop.annotations)])
+        told = (_of_property(prop, one) for one in prop.annotations)
+        yield " ".join([f"{prop.name}: {prop.type}", *told])
+
+
+def _of_property(prop: IrProperty, found: Annotation) -> str:
+    if found.name != DEFAULT or found.value is None:
+        return spell_annotation(found)
+    is_text = prop.type.scalar in (Scalar.STRING, Scalar.DATE, Scalar.DATETIME)
+    is_moment = prop.type.scalar is Scalar.DATETIME and found.value == NOW
+    return f"@{DEFAULT}({quote(found.value) if is_text and not is_moment else found.value})"
 
 
 def _place(prop: IrProperty) -> int:

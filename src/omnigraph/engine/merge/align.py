@@ -17,6 +17,7 @@ from omnigraph.api.history import TableNotFoundError
 from omnigraph.base.ids import TableKey
 from omnigraph.compiler.catalog.arrow import arrow_schema, arrow_type
 from omnigraph.compiler.catalog.model import EDGE_SYSTEM_COLUMNS, ID, Catalog, EdgeType, NodeType
+from omnigraph.engine.schema.fill import default_scalar
 from omnigraph.engine.schema.tables import GraphType, stored_properties, type_changes
 from omnigraph.storage.delta.side import ColumnPair
 from omnigraph.storage.files.records import TableVersion
@@ -24,6 +25,7 @@ from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.tables.handle import Handle, empty_handle
 from omnigraph.storage.tables.predicate import Predicate, renamed
 from omnigraph.storage.tables.scan import ROW_ADDRESS, ROW_ID, Reader
+from omnigraph.storage.tables.widen import widened
 
 Place: TypeAlias = tuple[str, str | None, int]
 
@@ -35,6 +37,8 @@ class Column:
     name: str
     stored: str | None
     kind: pa.DataType
+    absent: pa.Scalar | None = None
+    """What it is where it is not stored; null if None."""
 
 
 class Views:
@@ -77,8 +81,10 @@ class Views:
             for one in (before, after)
         )
         kind = self.catalog.type_named(key)
+        absent = _defaults(kind)
         return [
-            ColumnPair(name, old.get(name), new.get(name), of) for name, of in _seen(kind).items()
+            ColumnPair(name, old.get(name), new.get(name), of, absent.get(name))
+            for name, of in _seen(kind).items()
         ]
 
     def is_as_seen(self, table: TableVersion, handle: Handle) -> bool:
@@ -162,9 +168,7 @@ class AlignedReader(Reader):
 
     def _seen(self, rows: pa.Table, wanted: Sequence[Column]) -> pa.Table:
         arrays = [
-            pa.chunked_array([pa.nulls(len(rows), one.kind)])
-            if one.stored is None
-            else rows[one.stored].cast(one.kind)
+            _missing(one, len(rows)) if one.stored is None else widened(rows[one.stored], one.kind)
             for one in wanted
         ]
         named = dict(zip([one.name for one in wanted], arrays, strict=True))
@@ -173,14 +177,25 @@ class AlignedReader(Reader):
 
 
 def _columns(was: GraphType, now: GraphType) -> Iterator[Column]:
-    old = stored_properties(was)
+    old, absent = stored_properties(was), _defaults(now)
     new = {prop.name: prop_id for prop_id, prop in stored_properties(now).items()}
     for name, kind in _seen(now).items():
         if name not in new:
             yield Column(name, name, kind)
         else:
             stored = old.get(new[name])
-            yield Column(name, None if stored is None else stored.name, kind)
+            yield Column(name, None if stored is None else stored.name, kind, absent.get(name))
+
+
+def _defaults(kind: GraphType) -> dict[str, pa.Scalar]:
+    known = ((name, default_scalar(prop)) for name, prop in kind.properties.items())
+    return {name: value for name, value in known if value is not None}
+
+
+def _missing(column: Column, rows: int) -> pa.ChunkedArray:
+    if column.absent is None:
+        return pa.chunked_array([pa.nulls(rows, column.kind)])
+    return pa.chunked_array([pa.repeat(column.absent, rows)], column.kind)
 
 
 def _seen(kind: NodeType | EdgeType) -> dict[str, pa.DataType]:

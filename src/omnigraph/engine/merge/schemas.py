@@ -30,7 +30,7 @@ from omnigraph.engine.merge.base import Bases
 from omnigraph.engine.merge.check import KIND_OF_RULE
 from omnigraph.engine.merge.rows import TableMerge
 from omnigraph.engine.schema.apply import Change
-from omnigraph.engine.schema.rules import NewRules, new_rules
+from omnigraph.engine.schema.rules import NewRules
 from omnigraph.engine.schema.tables import GraphType, stored_properties, type_changes
 from omnigraph.engine.write.change_set import ChangeSet, TableChange
 from omnigraph.engine.write.validate import find_broken
@@ -106,7 +106,8 @@ def agree(store: GraphStore, bases: Bases, theirs: Snapshot, ours: Snapshot) -> 
         return seen[commit]
 
     is_new = schema_hash(loaded.ir) != schema_hash(here)
-    change = Change.between(here, loaded) if is_new else None
+    now_ms = store.kernel.clock.now_us() // 1_000
+    change = Change.between(here, loaded, now_ms) if is_new else None
     if change is not None:
         conflicts += [told for rule in change.rules for told in _broken(rule.broken(ours))]
     return Agreement(
@@ -117,7 +118,7 @@ def agree(store: GraphStore, bases: Bases, theirs: Snapshot, ours: Snapshot) -> 
         bases.seen(view_at, views.pairs),
         change,
         contract_files(_text_of(loaded, found.ir, texts), loaded) if is_new else {},
-        new_rules(catalog_of(mine), loaded.catalog),
+        Change.between(mine, loaded, now_ms).rules,
         tuple(conflicts),
     )
 

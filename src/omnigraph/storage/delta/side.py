@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from omnigraph.storage.tables.differ import SIZE, Candidates, blob_columns, read_blobs
 from omnigraph.storage.tables.scan import ROW_ADDRESS
+from omnigraph.storage.tables.widen import widened
 
 ID = "id"
 
@@ -27,6 +28,8 @@ class ColumnPair:
     after: str | None
     kind: pa.DataType | None = None
     """Its type in results, if neither side need have it: then both show it."""
+    absent: pa.Scalar | None = None
+    """What it is on a side that does not have it; null if None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,8 @@ class Side:
     candidates: Candidates | None
     stored: tuple[tuple[str, str | None, pa.DataType], ...]
     """Per column its name in results, its name here, and its type; a blob is its size."""
+    absent: Mapping[str, pa.Scalar]
+    """What columns are that it does not have, where that is not null."""
     has_blobs: bool
     """Whether any column of either side holds blobs: then rows carry their address."""
 
@@ -59,15 +64,20 @@ class Side:
         wanted = [there for _, there, _ in self.stored if there is not None]
         for rows in self.candidates.read(wanted):
             columns = [
-                pa.chunked_array([pa.nulls(len(rows), kind)])
+                self._missing(name, kind, len(rows))
                 if there is None
-                else rows[there].cast(kind)  # nothing to do, unless the other side is wider
-                for _, there, kind in self.stored
+                else widened(rows[there], kind)  # nothing to do, unless the other side is wider
+                for name, there, kind in self.stored
             ]
             if self.has_blobs:
                 known = ROW_ADDRESS in rows.column_names
                 columns.append(rows[ROW_ADDRESS] if known else pa.nulls(len(rows), pa.uint64()))
             yield pa.Table.from_arrays(columns, schema=schema)
+
+    def _missing(self, name: str, kind: pa.DataType, rows: int) -> pa.ChunkedArray:
+        if (value := self.absent.get(name)) is not None:
+            return pa.chunked_array([pa.repeat(value, rows)], kind)
+        return pa.chunked_array([pa.nulls(rows, kind)])
 
     def ids(self) -> pa.Array:
         """Return the ids of the candidates."""
@@ -111,7 +121,11 @@ def two_sides(
         earlier.append((pair.name, pair.before if was else None, kind))
         if pair.after is not None or pair.kind is not None:
             later.append((pair.name, pair.after if now else None, pair.kind or now or kind))
-    return Side(before, tuple(earlier), has_blobs), Side(after, tuple(later), has_blobs)
+    absent = {pair.name: pair.absent for pair in pairs if pair.absent is not None}
+    return (
+        Side(before, tuple(earlier), absent, has_blobs),
+        Side(after, tuple(later), absent, has_blobs),
+    )
 
 
 def _types(side: Candidates | None, names: Sequence[str | None]) -> list[pa.DataType | None]:

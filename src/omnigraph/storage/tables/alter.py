@@ -7,7 +7,7 @@ file of the table has, so it is null in all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,13 +50,13 @@ def alter_operation(base: Handle, change: Alter) -> LanceOperation.BaseOperation
     but can neither let a column be null nor give one the name another one had.
     """
     dataset = base.dataset
-    _require_columns(base, change)
+    require_columns(dataset.schema.names, change, base)
     with lance_errors(f"changing the columns of {base}"):
-        return LanceOperation.Project(_edited(dataset.lance_schema, dataset.max_field_id, change))
+        return LanceOperation.Project(edited(dataset.lance_schema, dataset.max_field_id, change))
 
 
-def _require_columns(base: Handle, change: Alter) -> None:
-    known = base.dataset.schema.names
+def require_columns(known: Sequence[str], change: Alter, base: Handle) -> None:
+    """Refuse what columns cannot become: whoever asks for it has not looked at them."""
     missing = {*change.rename, *change.drop, *change.relax} - {*known}
     after = [change.rename.get(name, name) for name in known if name not in change.drop]
     after += [column.name for column in change.add]
@@ -68,8 +68,14 @@ def _require_columns(base: Handle, change: Alter) -> None:
         )
 
 
-def _edited(schema: Any, newest: int, change: Alter) -> Any:  # noqa: ANN401 - Lance's own class
-    """Return a schema with every column that stays under the number it has."""
+def edited(schema: Any, newest: int, change: Alter) -> Any:  # noqa: ANN401 - Lance's own class
+    """Return a schema with every column that stays under the number it has.
+
+    Args:
+        schema: as it is now.
+        newest: the highest number that any file of the table has.
+        change: of its columns.
+    """
     make, (metadata, *stored) = schema.__reduce__()
     columns = [decode(bytes(one)) for one in stored]
     gone = _numbers_below(columns, change.drop)
