@@ -57,14 +57,6 @@ def test_a_file_is_not_a_graph(cli, people, arguments):
 
 
 @pytest.mark.parametrize("arguments", ON_A_GRAPH, ids=IDS)
-def test_servers_arrive_later(cli, people, arguments):
-    ran = cli(*arguments, "--uri", "https://graph.example/")
-    refused(ran, "is only supported against local repo URIs in this milestone")
-    assert "remote targets arrive later" in ran.err
-    refused(cli(*arguments, "--target", "http://graph.example"), "only supported against local")
-
-
-@pytest.mark.parametrize("arguments", ON_A_GRAPH, ids=IDS)
 def test_broken_settings_are_shown_where_they_break(cli, people, arguments):
     (people / "omnigraph.yaml").write_text("graphs:\n  local: {uri: x\ncli: 1\n")
     ran = cli(*arguments, "--uri", "people.omni")

@@ -23,7 +23,8 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
 REFERENCE = (DOCS / "cli.md").read_text()
 CONFIGURATION = (DOCS / "configuration.md").read_text()
 SHARED = {"--help", "-h"}
-STREAMS = {"omnigraph export", "omnigraph changes"}  # their output is JSON lines already
+# Their output is JSON lines already, or none: a server answers elsewhere.
+STREAMS = {"omnigraph export", "omnigraph changes", "omnigraph serve"}
 
 
 def commands(group=None, path=("omnigraph",)):

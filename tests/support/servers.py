@@ -104,7 +104,8 @@ def server_thread(uri: str, **options: object) -> Iterator[str]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        assert listening.wait(PATIENCE_S)
+        while not listening.wait(0.01):
+            assert thread.is_alive(), "it could not start; its log says why"
         port = server.servers[0].sockets[0].getsockname()[1]
         yield f"http://127.0.0.1:{port}"
     finally:

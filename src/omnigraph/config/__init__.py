@@ -9,5 +9,6 @@ In control-flow order:
 - `load`: which file, and from file to settings.
 - `limits` and `logs`: the limits of calls and what is logged, as file and environment say.
 - `embedding`: which embedder they ask for.
+- `texts`: schemas and queries as callers pass them.
 - `scaffold`: the first `omnigraph.yaml` of a new graph.
 """

@@ -2,6 +2,6 @@
 
 `graph` (init, snapshot, verify, repair), `read` (read, change), `branch`, `commit`, `tag`,
 `run`, `replay` (revert, cherry-pick), `changes` (diff, changes, history, blame), `schema`, `query`,
-`explain` (explain, profile), `fmt`, `lock`, `shell`. Heavy imports stay inside the functions, so
-that `omnigraph --help` answers at once.
+`explain` (explain, profile), `fmt`, `lock`, `shell`, `serve`. Heavy imports stay inside the
+functions, so that `omnigraph --help` answers at once.
 """

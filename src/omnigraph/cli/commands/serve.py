@@ -58,7 +58,7 @@ def serve(
     Tokens come from OMNIGRAPH_SERVER_BEARER_TOKEN and its sisters; without any the server is open.
     SIGHUP reads them again.
 
-    Example: `omnigraph-server ./people.omni --bind 127.0.0.1:8080`
+    Example: `omnigraph serve ./people.omni --bind 127.0.0.1:8080`
     """
     if version:
         say(f"omnigraph-server {__version__}")

@@ -66,8 +66,9 @@ def split(rows: TypedRows, misfits: Mapping[str, Mask], bad: Mask) -> list[Typed
     return [_picked(rows, ~bad), refused]
 
 
-def tell_more(rows: TypedRows, faults: Faults, *, filled: bool) -> None:
+def tell_more(rows: TypedRows, origin: Origin, faults: Faults, *, filled: bool) -> None:
     """Report what refused rows break besides having values that do not fit."""
+    rows = _with_defaults(rows, origin)
     kind, misfits = rows.kind, rows.misfits or {}
     ids = _key_ids(kind, rows) if isinstance(kind, NodeType) and kind.key else rows.ids
     table = _assembled(rows, ids)

@@ -154,7 +154,7 @@ def _spill(parts: list[TypedRows], task: Task, writer: SpillWriter, faults: Faul
     """Write rows of one type that break no rule by themselves, in the order of the input."""
     for rows in parts:
         if rows.misfits is not None:
-            tell_more(rows, faults, filled=not task.job.will_fill)
+            tell_more(rows, _origin(task), faults, filled=not task.job.will_fill)
     parts = [rows for rows in parts if rows.misfits is None]
     if not parts:
         return
@@ -171,10 +171,14 @@ def _spill(parts: list[TypedRows], task: Task, writer: SpillWriter, faults: Faul
 
 
 def _sound(rows: TypedRows, task: Task, faults: Faults) -> pa.Table:
-    table = to_table(rows, Origin(task.job.operation_id, task.source), faults)
+    table = to_table(rows, _origin(task), faults)
     found = broken_values(rows.kind, table, filled=not task.job.will_fill)
     bad = faults.add_broken(found, np.asarray(table[AT]))
     return table.filter(pa.array(~bad)) if bad.any() else table
+
+
+def _origin(task: Task) -> Origin:
+    return Origin(task.job.operation_id, task.source)
 
 
 def _in_order(tables: list[pa.Table]) -> pa.Table:
