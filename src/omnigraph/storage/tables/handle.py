@@ -217,11 +217,14 @@ class Tables:
         uri = self.objects.root.join(layout.lineage(location, branch))
         where = location if branch is None else f"{location} on '{branch}'"
         with lance_errors(f"opening {where}" + (f" version {version}" if version else "")):
-            dataset = lance.dataset(
-                uri,
-                version=version,
-                storage_options=self.storage_options,
-                session=session or self._session,
+            dataset = self.objects.answered(
+                lambda: lance.dataset(
+                    uri,
+                    version=version,
+                    storage_options=self.storage_options,
+                    session=session or self._session,
+                ),
+                f"opening {where}",
             )
         found = int(dataset.version)
         if found < 1 or found != (version or found):
