@@ -135,34 +135,18 @@ def test_a_write_under_way_is_finished_before_the_end(people, http):
 def test_workers_share_a_port_and_are_replaced_when_they_die(people, http):
     with server_process(people, "people.omni", *BIND, "--workers", "2") as server:
         address = server.hear_address()
-        workers = _children(server.process.pid)
+        workers = server.workers()
         assert len(workers) == 2
         os.kill(workers[0], signal.SIGKILL)
-        while len(_children(server.process.pid)) < 2 or workers[0] in _children(server.process.pid):
+        while len(server.workers()) < 2 or workers[0] in server.workers():
             assert server.process.poll() is None
         assert http.get(f"{address}/readyz").status_code == 200
         assert "counted by each of 2 workers" in server.notes.read_text()
-        workers = _children(server.process.pid)
+        workers = server.workers()
         server.process.kill()
         server.process.wait(120)
         while any(_lives(pid) for pid in workers):
             pass
-
-
-def _children(pid):
-    found = []
-    for one in os.listdir("/proc"):  # noqa: PTH208
-        if one.isdecimal():
-            try:
-                with open(f"/proc/{one}/stat") as file:  # noqa: PTH123
-                    state, parent = file.read().rpartition(")")[2].split()[:2]
-                with open(f"/proc/{one}/cmdline") as file:  # noqa: PTH123
-                    words = file.read()
-            except OSError:
-                continue
-            if int(parent) == pid and state != "Z" and "resource_tracker" not in words:
-                found.append(int(one))
-    return found
 
 
 def _lives(pid):

@@ -70,6 +70,10 @@ class App:
     cors_origins: frozenset[str] = frozenset()
     on_started: Callable[[App], None] | None = None
     served: Served | None = None
+    running: int = 0
+    """Requests under way."""
+    stopping: bool = False
+    """Whether no more are taken."""
     _table: RouteTable = field(default_factory=RouteTable)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -116,11 +120,13 @@ class App:
             receive,
             request_id_of(headers),
         )
+        self.running += 1
         try:
             await self._exchange(exchange, send, seen)
         except GoneError:
             seen.status = _GONE
         finally:
+            self.running -= 1
             exchange.close()
             seconds = time.monotonic() - started
             REQUESTS.add(1, exchange.method, seen.route, str(seen.status))
@@ -136,7 +142,8 @@ class App:
                 flow = packed_flow(answer, exchange.header(b"accept-encoding"))
                 flow.headers = (*flow.headers, *extra)
                 seen.status = 200
-                await self._require().execution.send_flow(exchange, flow, send)
+                assert self.served is not None, "an answer came from it"
+                await self.served.execution.send_flow(exchange, flow, send)
                 return
             reply = packed(answer, exchange.header(b"accept-encoding"))
         except OmniGraphError as error:
@@ -222,8 +229,8 @@ class App:
         )
 
     def _require(self) -> Served:
-        if self.served is None:
-            raise ProblemError(503, "the server is starting or stopping")
+        if self.served is None or self.stopping:
+            raise ProblemError(503, "the server is starting or stopping", closes=True)
         return self.served
 
     def _cors(self, exchange: Exchange) -> list[Header]:

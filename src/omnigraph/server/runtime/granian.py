@@ -16,7 +16,7 @@ import sys
 from functools import partial
 from typing import Any
 
-from granian.constants import Interfaces
+from granian.constants import Interfaces, Loops
 from granian.http import HTTP1Settings
 from granian.server.mp import MPServer
 
@@ -30,6 +30,7 @@ _HEADERS_MS = 80_000
 _HEADER_BYTES = 64 << 10
 _CONNECTIONS = 65_536
 _PR_SET_PDEATHSIG = 1
+_SPARE_S = 10
 
 
 class Server(MPServer):
@@ -66,6 +67,7 @@ def run(options: ServeOptions) -> None:
         address=options.host,
         port=options.port,
         interface=Interfaces.ASGI,
+        loop=Loops.asyncio,
         workers=options.workers,
         websockets=False,
         backlog=1_024,
@@ -75,7 +77,7 @@ def run(options: ServeOptions) -> None:
         ),
         log_enabled=False,
         log_access=False,
-        workers_kill_timeout=options.grace_s,
+        workers_kill_timeout=options.grace_s + _SPARE_S,
     )
     announce(options.host, options.port, server.answered)
     server.serve(target_loader=partial(load_app, options, os.getpid()), wrap_loader=False)
@@ -89,6 +91,17 @@ def load_app(options: ServeOptions, parent: int) -> App:
         if os.getppid() != parent:  # it died before that
             sys.exit(1)
     log_to_stderr()
-    from omnigraph.server.boot import make_app  # the main process must not load what this loads
+    # The main process must not load what this loads.
+    from omnigraph.server.boot import make_app
+    from omnigraph.server.runtime.draining import drain_on_signals
 
-    return make_app(options)
+    app = make_app(options)
+    reload_on_hangup = app.on_started
+
+    def started(app: App) -> None:
+        if reload_on_hangup is not None:
+            reload_on_hangup(app)
+        drain_on_signals(app, options.grace_s)
+
+    app.on_started = started
+    return app
