@@ -14,6 +14,7 @@ from omnigraph.api.schemas import SchemaUnsupportedError
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.engine.write.violations import ConstraintError
 from omnigraph.storage.store import GraphStore
+from omnigraph.storage.tables.index import list_indexes
 from tests.support.fast import FAST
 
 SCHEMA = """
@@ -300,4 +301,23 @@ def test_a_fill_that_is_interrupted_leaves_before_or_after(graph, monkeypatch):
         graph.mutate('query q() { update Person set { nick: "n" } where name = "bo" }')
     graph.apply_schema(text)
     assert values(stored(graph), "rank") == [7] * 3
+    assert not [found for found in graph.verify() if not found.harmless]
+
+
+def test_an_index_of_a_widened_column_is_built_anew(graph):
+    text = edited(("age: I32?", "age: I32? @index"), ("nick: String?", "nick: String? @unique"))
+    graph.apply_schema(text)
+    graph.ensure_indices()
+    wider = edited(("age: I32?", "age: I64?"), text=text)
+    graph.apply_schema(wider)
+    names = [index.columns for index in list_indexes(graph.store.snapshot().handle("node:Person"))]
+    assert ("age",) not in names
+    assert ("nick",) in names
+    found = graph.query("query q() { match { $p: Person  $p.age > 10 } return { $p.name as n } }")
+    assert found.to_tuples() == [("ada",)]
+    graph.mutate("query q() { update Person set { age: 11 } where age = 36 }")
+    assert {one.column: str(one.status) for one in graph.ensure_indices()}["age"] == "built"
+    graph.mutate('query q() { insert Person { name: "di", big: 1, age: 12 } }')
+    found = graph.query("query q() { match { $p: Person  $p.age > 10 } return { $p.name as n } }")
+    assert found.to_tuples() == [("ada",), ("di",)]
     assert not [found for found in graph.verify() if not found.harmless]

@@ -15,6 +15,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.merges import MergeConflictError
+from omnigraph.compiler.catalog.arrow import arrow_schema
 from omnigraph.graph import Graph
 from tests.support.fast import FAST
 
@@ -23,12 +24,17 @@ STEPS = 14
 GONE = object()
 
 
+def a_property(name: str) -> Part:
+    """A property that rows may lack."""
+    return {"name": name, "type": "I32", "nullable": True, "indexed": False, "default": None}
+
+
 class State:
     """A schema and its rows: types and properties by number, rows by key."""
 
     def __init__(self) -> None:
         self.types: dict[int, Part] = {}
-        """name, props: number to {name, nullable, indexed}"""
+        """name, props: number to {name, type, nullable, indexed, default}"""
         self.rows: dict[int, dict[str, dict[int, Any]]] = {}
 
     def text(self, old: State | None = None) -> str:
@@ -41,7 +47,8 @@ class State:
         lines = ["  key: String @key"]
         for prop_number, prop in one["props"].items():
             before = None if was is None else was["props"].get(prop_number)
-            words = [f"  {prop['name']}: I64{'?' if prop['nullable'] else ''}"]
+            words = [f"  {prop['name']}: {prop['type']}{'?' if prop['nullable'] else ''}"]
+            words += [] if prop["default"] is None else [f"@default({prop['default']})"]
             words += ["@index"] if prop["indexed"] else []
             if before is not None and before["name"] != prop["name"]:
                 words.append(f'@rename_from("{before["name"]}")')
@@ -143,7 +150,11 @@ def _rows(
 ) -> dict[str, dict[int, Any]]:
     def images(state: State) -> dict[str, dict[int, Any]]:
         rows = state.rows.get(number, {})
-        return {key: {at: row.get(at) for at in one["props"]} for key, row in rows.items()}
+        known = state.types[number]["props"] if number in state.types else {}
+        return {
+            key: {at: row[at] if at in known else _missing(one["props"][at]) for at in one["props"]}
+            for key, row in rows.items()
+        }
 
     was, theirs, ours = images(base), images(mine), images(here)
     found = {}
@@ -152,6 +163,11 @@ def _rows(
         if row is not None:
             found[key] = row
     return found
+
+
+def _missing(prop: Part) -> int | None:
+    """What a property is on a side that knows nothing of it."""
+    return None if prop["nullable"] else prop["default"]
 
 
 class Play:
@@ -183,6 +199,8 @@ class Play:
             }
             for key in taken.tables
         }
+        for kind in self.graph._state.catalog(taken).nodes.values():
+            assert taken.open(kind.table_key).schema.names == arrow_schema(kind).names
         assert found == state.shown()
         view = self.graph.branch(branch) if at is None else self.graph.at(at, branch=branch)
         assert set(view.catalog.nodes) == {one["name"] for one in state.types.values()}
@@ -207,11 +225,11 @@ class Play:
             chosen = {
                 at: self.dice.randrange(3)
                 for at, prop in one["props"].items()
-                if not prop["nullable"] or self.dice.random() < 0.6
+                if (not prop["nullable"] and prop["default"] is None) or self.dice.random() < 0.6
             }
             words = [f"{one['props'][at]['name']}: {value}" for at, value in chosen.items()]
             text = f"insert {one['name']} {{ " + ", ".join([f'key: "{key}"', *words]) + " }"
-            rows[key] = {at: chosen.get(at) for at in one["props"]}
+            rows[key] = {at: chosen.get(at, prop["default"]) for at, prop in one["props"].items()}
         done = self.graph.mutate(f"query q() {{ {text} }}", branch=branch)
         self.note(branch, done.commit_id)
 
@@ -232,6 +250,12 @@ class Play:
             return
         if any(self._takes_a_name(before, after)):
             return
+        for number, one in after.types.items():
+            was = before.types.get(number, {"props": {}})["props"]
+            for at, prop in one["props"].items():
+                if at not in was:  # it may have been relaxed since it was thought of
+                    for row in after.rows[number].values():
+                        row[at] = _missing(prop)
         done = self.graph.apply_schema(after.text(before), branch=branch, allow_data_loss=True)
         assert done.applied == (before.types != after.types)
         self.states[branch] = after
@@ -246,7 +270,7 @@ class Play:
             for at, prop in one["props"].items():
                 yield prop["name"] in {b["name"] for n, b in was.items() if n != at}
 
-    def change(self, state: State, before: State) -> None:
+    def change(self, state: State, before: State) -> None:  # noqa: C901 - a list of changes
         dice, types = self.dice, state.types
         kind = dice.randrange(8)
         if kind == 0 or not types:
@@ -264,13 +288,12 @@ class Play:
             return
         if kind in (3, 4) or not one["props"]:
             at = next(self.numbers)
-            one["props"][at] = {
-                "name": f"p{dice.randrange(30)}",
-                "nullable": True,
-                "indexed": False,
-            }
+            prop = a_property(f"p{dice.randrange(30)}")
+            if dice.random() < 0.4:
+                prop |= {"nullable": False, "default": dice.randrange(3)}
+            one["props"][at] = prop
             for row in state.rows[number].values():
-                row[at] = None
+                row[at] = _missing(prop)
             return
         at = dice.choice(sorted(one["props"]))
         prop = one["props"][at]
@@ -278,6 +301,8 @@ class Play:
         match kind:
             case 5:
                 prop["name"] = f"p{dice.randrange(30)}"
+                if dice.random() < 0.5:
+                    prop["type"] = "I64"
             case 6:
                 del one["props"][at]
                 for row in rows:
@@ -331,7 +356,7 @@ class Play:
 )
 def test_a_random_history_is_what_the_model_says(seed, tmp_path):
     first = State()
-    first.types[1] = {"name": "A", "props": {2: {"name": "x", "nullable": True, "indexed": False}}}
+    first.types[1] = {"name": "A", "props": {2: a_property("x")}}
     first.rows[1] = {}
     with omnigraph.init(tmp_path / "g", first.text(), options=FAST) as graph:
         play = Play(graph, seed, first)

@@ -41,6 +41,8 @@ query missing() { match { $p: P  not { $p e $_ } } return { $p.k } }
 LONE = ("hops", "missing")
 """Questions whose answer is a list of keys, not of rows."""
 KEYS = 40
+NOTES = {"n0": "n0: String?", "n1": "n1: I64? @index", "n2": "n2: I64 @default(7)"}
+"""Columns that come and go; what has a default is written into every row."""
 
 
 @dataclass
@@ -212,7 +214,7 @@ def bring(turn: Turn, source: str, strategy: str) -> None:
 
 def migrate(turn: Turn) -> None:
     """Give the branch another schema: columns come and go that no question is about."""
-    notes = [name for name in ("n0", "n1", "n2") if turn.dice.random() < 0.5]
+    notes = [name for name in NOTES if turn.dice.random() < 0.5]
     turn.begin("migrate")
     text = with_notes(notes)
     done = turn.graph.apply_schema(text, branch=turn.branch, allow_data_loss=True, actor=turn.name)
@@ -222,7 +224,7 @@ def migrate(turn: Turn) -> None:
 
 def with_notes(names: Iterable[str]) -> str:
     """Return the schema of the soak with some more columns in P and E."""
-    columns = "".join(f"\n  {name}: String?" for name in names)
+    columns = "".join(f"\n  {NOTES[name]}" for name in names)
     return SCHEMA.replace("v: I64", f"v: I64{columns}", 1).replace("w: I64", f"w: I64{columns}", 1)
 
 

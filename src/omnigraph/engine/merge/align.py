@@ -88,11 +88,11 @@ class Views:
         ]
 
     def is_as_seen(self, table: TableVersion, handle: Handle) -> bool:
-        """Whether a table has exactly the columns it is seen with."""
+        """Whether a table has exactly the columns it is seen with, in their order."""
         columns = self._columns[table.place]
-        return [column.name for column in columns] == [column.stored for column in columns] and {
-            column.name for column in columns
-        } == {*handle.dataset.schema.names}
+        stored = [column.stored for column in columns]
+        own: list[str] = handle.dataset.schema.names
+        return [column.name for column in columns] == stored == own
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,7 @@ def _columns(before: GraphType, after: GraphType) -> Alter:
             arrow_field(prop.name, prop.type) for prop_id, prop in new.items() if prop_id not in old
         ),
         tuple(was.name for was, now in kept if now.type.nullable and not was.type.nullable),
+        tuple(arrow_schema(after).names),
     )
 
 

@@ -35,6 +35,8 @@ class Alter:
     add: tuple[pa.Field, ...] = ()
     relax: tuple[str, ...] = ()
     """Columns, by their old names, in which null is allowed from now on."""
+    order: tuple[str, ...] = ()
+    """All columns, by their new names, in the order they are to have; as it comes if empty."""
 
     @property
     def is_empty(self) -> bool:
@@ -83,7 +85,19 @@ def edited(schema: Any, newest: int, change: Alter) -> Any:  # noqa: ANN401 - La
     fresh = type(schema).from_pyarrow(pa.schema(list(change.add)))
     _, (_, *added) = fresh.__reduce__()
     kept += [_renumbered(decode(bytes(one)), newest + 1) for one in added]
-    return make(metadata, *map(encode, kept))
+    return make(metadata, *map(encode, _ordered(kept, change.order)))
+
+
+def _ordered(columns: list[list[Field]], order: Sequence[str]) -> list[list[Field]]:
+    """Return columns in an order, each with what is nested in it right behind it."""
+    groups: list[list[list[Field]]] = []
+    for one in columns:
+        if _is_top(one):
+            groups.append([])
+        groups[-1].append(one)
+    places = {name: place for place, name in enumerate(order)}
+    groups.sort(key=lambda group: places.get(_name(group[0]), len(places)))
+    return [one for group in groups for one in group]
 
 
 def _changed(column: list[Field], change: Alter) -> list[Field]:

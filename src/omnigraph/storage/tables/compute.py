@@ -5,12 +5,14 @@ Rows keep their place, their id and their other columns' files; memory holds one
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 from lance import LanceOperation
+from lance.fragment import FragmentMetadata
 
 from omnigraph.base.budget import checkpoint
 from omnigraph.storage.files import layout
@@ -78,8 +80,10 @@ def rewrite_operation(base: Handle, change: Rewrite) -> Rewritten:
             )
         later = replace(change.alter, rename={**change.alter.rename, **fresh})
         require_columns(_names(schema), later, base)
-        newest = max(_numbers(schema.fields()))
-        operation = LanceOperation.Merge(fragments, edited(schema, newest, later))
+        newest = max(base.dataset.max_field_id, *_numbers(schema.fields()))
+        after = edited(schema, newest, later)
+        kept = [_without_dead_files(part, after) for part in fragments]
+        operation = LanceOperation.Merge(kept, after)
     home = f"{base.files_at}/{layout.DATA_DIR}"
     return Rewritten(operation, tuple(f"{home}/{path}" for path in files))
 
@@ -98,7 +102,7 @@ def _with_copies(base: Handle, change: Rewrite) -> Rewrite:
         for name in copied
     ]
     kept = {old: new for old, new in alter.rename.items() if old not in copied}
-    left = Alter(kept, (*alter.drop, *copied), alter.add, ())
+    left = Alter(kept, (*alter.drop, *copied), alter.add, (), alter.order)
     return Rewrite((*change.columns, *copies), left)
 
 
@@ -109,6 +113,14 @@ def _computed(change: Rewrite, batch: pa.RecordBatch) -> pa.RecordBatch:
         one.column.with_name(_FRESH + one.column.name).with_nullable(True) for one in change.columns
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _without_dead_files(part: FragmentMetadata, schema: Any) -> FragmentMetadata:  # noqa: ANN401 - Lance's own class
+    """Return a fragment without files of which no column is left; a `Project` takes them out."""
+    stated = part.to_json()
+    alive = set(_numbers(schema.fields()))
+    stated["files"] = [file for file in stated["files"] if alive & {*file["fields"]}]
+    return FragmentMetadata.from_json(json.dumps(stated))
 
 
 def _cheapest(schema: pa.Schema) -> str:
