@@ -38,6 +38,12 @@ from omnigraph.api.merges import (
     Tag,
     TagList,
 )
+from omnigraph.api.policies import (
+    PolicyChecked,
+    PolicyExplained,
+    PolicyMismatch,
+    PolicyTested,
+)
 from omnigraph.api.query import Profile, ProfileStep
 from omnigraph.api.rows import ReadHead, ReadOutput, ReadTarget
 from omnigraph.api.runs import Run, RunList
@@ -167,6 +173,17 @@ SAMPLES: list[tuple[Shape, str]] = [
         "actor_id status published_snapshot_id created_at updated_at",
     ),
     (RunList((RUN,)), "runs"),
+    (PolicyChecked("p.yaml", 2, 3, ("odd",)), "policy actors rules warnings"),
+    (PolicyChecked("p.yaml", 0, 0, (), "permit"), "policy actors rules warnings cedar"),
+    (PolicyMismatch("a", True, False, "no"), "id expected allowed message"),
+    (
+        PolicyTested("p.yaml", "t.yaml", 2, (PolicyMismatch("a", True, False, "no"),)),
+        "policy tests cases failed status",
+    ),
+    (
+        PolicyExplained("deny", "ann", "read", "main", None, None, "no"),
+        "decision actor action branch target_branch matched_rule message hint",
+    ),
     (Endpoints("a", "b"), "src dst"),
     (INSERT, "table_key kind type_name id op manifest_version"),
     (
@@ -270,7 +287,7 @@ SAMPLES: list[tuple[Shape, str]] = [
     (SchemaText("node P"), "schema_source"),
     (
         SchemaApplied("g.omni", True, True, 7, (STEP,), "side", "c1"),
-        "uri supported applied manifest_version steps branch graph_commit_id step_count",
+        "uri supported applied manifest_version steps branch graph_commit_id preview step_count",
     ),
     (
         SchemaApplied("g.omni", True, False, 6, (), preview=True),
@@ -301,6 +318,17 @@ SAMPLES: list[tuple[Shape, str]] = [
     (FormattedFile("a.gq", "unchanged"), "path status"),
     (FormattedFiles((FormattedFile("a.gq", "unchanged"),)), "files"),
     (ProgramVersion("omnigraph", "0.1.0"), "name version"),
+    (PolicyChecked("p.yaml", 2, 3, ("odd",)), "policy actors rules warnings"),
+    (PolicyChecked("p.yaml", 0, 0, (), "permit"), "policy actors rules warnings cedar"),
+    (PolicyMismatch("a", True, False, "no"), "id expected allowed message"),
+    (
+        PolicyTested("p.yaml", "t.yaml", 2, (PolicyMismatch("a", True, False, "no"),)),
+        "policy tests cases failed status",
+    ),
+    (
+        PolicyExplained("deny", "ann", "read", "main", None, None, "no"),
+        "decision actor action branch target_branch matched_rule message hint",
+    ),
     (Endpoints("a", "b"), "src dst"),
     (UPDATED, "table_key kind type_name id op manifest_version changed before after"),
     (CUT, "table_key kind type_name id op manifest_version endpoints"),

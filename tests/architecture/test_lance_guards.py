@@ -17,7 +17,7 @@ from lance.dataset import Transaction
 from lance.fragment import RowIdSequence, write_fragments
 from lance.optimize import Compaction
 
-from omnigraph.storage.tables.alter import Alter, _edited
+from omnigraph.storage.tables.alter import Alter, edited
 
 KEY = {b"lance-schema:unenforced-primary-key": b"true"}
 SCHEMA = pa.schema(
@@ -544,7 +544,7 @@ class TestPaths:
 def stage_columns(dataset, *add, **change):
     """A change of columns as `tables.alter` stages it, with another newest number if told so."""
     newest = change.pop("newest", dataset.max_field_id)
-    schema = _edited(dataset.lance_schema, newest, Alter(add=add, **change))
+    schema = edited(dataset.lance_schema, newest, Alter(add=add, **change))
     return Transaction(dataset.version, LanceOperation.Project(schema))
 
 

@@ -1,5 +1,9 @@
 """Every command given something wrong: one readable block, the right exit code, no traceback."""
 
+import json
+import os
+from pathlib import Path
+
 import lance
 import pytest
 
@@ -99,6 +103,42 @@ def test_bad_query_files_are_refused(cli, people, arguments, content, told):
     assert ran.code == 1
     assert told in ran.err
     assert "Traceback" not in ran.err
+
+
+LONG = "x" * 5_000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["branch", "create", LONG, "new"],
+        ["run", "list", "--uri", LONG],
+        ["repair", LONG],
+        ["verify", LONG],
+        ["history", LONG, "node:Person", "ada"],
+        ["schema", "infer", LONG],
+        ["fmt", LONG],
+        ["read", "--query", LONG, "people.omni"],
+        ["query", "lint", "--query", LONG, "--schema", LONG],
+        ["load", "people.omni", "--data", LONG],
+        ["export", "people.omni", "--output", LONG],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_name_that_no_file_can_have_is_an_error_like_any(cli, people, words):
+    ran = cli(*words)
+    assert ran.code in (1, 2)
+    assert "error" in ran.err
+    assert "unexpected" not in ran.err
+
+
+def test_a_file_whose_name_is_no_text_is_formatted_and_told(cli, people):
+    path = os.fsdecode(b"\xff.pg")
+    Path(path).write_text("node A{k:String @key}")
+    assert json.loads(cli("fmt", "--json", path).out)["files"] == [
+        {"path": path, "status": "formatted"}
+    ]
+    assert cli("fmt", path).code == 0
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_csv_quotes_only_what_needs_it():
         'p.name,p.note,n\nAnn,"says ""hi"", twice",1\nBé,"two\nlines",null\nC,"[1.5,""x""]",true\n'
     )
     bare = read_output("q", "main", None, ["a"], [{"a": "x\ry"}, {"a": "null"}])
-    assert text(bare, "csv") == 'a\n"x\ry"\nnull\n'
+    assert text(bare, "csv") == 'a\n"x\ry"\n"null"\n'
 
 
 def test_kv_is_one_block_per_row():

@@ -2,7 +2,8 @@
 
 A `gq` block is checked against the nearest `pg` block above it. The `omnigraph` commands of `sh`
 blocks run one after another in a folder that holds the document's first blocks as `people.pg` and
-`people.gq`. A fence with `broken` behind its language must fail to compile.
+`people.gq`, and its policy with cases. A fence with `broken` behind its language must fail to
+compile.
 """
 
 import re
@@ -100,6 +101,10 @@ def test_commands_run_as_written_one_after_another(page, tmp_path):
         texts = [one.text for one in blocks(page) if one.language == suffix and not one.broken]
         if texts:
             (tmp_path / f"people.{suffix}").write_text(texts[0])
+    for one in blocks(page):
+        if one.language == "yaml" and one.text.startswith("version: 1\n"):
+            name = "policy.yaml" if "rules:" in one.text else "policy.tests.yaml"
+            (tmp_path / name).write_text(one.text)
     for line in commands(page):
         command = line.split("#")[0]
         command = command.replace("omnigraph", f"{Path(sys.executable).parent}/omnigraph", 1)

@@ -114,7 +114,9 @@ def test_wrong_usage_exits_with_two(cli, words):
     ("words", "message"),
     [
         pytest.param(("load", "g.omni", "-d", "no.jsonl"), "file 'no.jsonl' not found", id="file"),
-        pytest.param(("load", "http://x", "-d", "data.jsonl"), "only supported", id="remote"),
+        pytest.param(
+            ("load", "http://127.0.0.1:1", "-d", "data.jsonl"), "does not answer", id="remote"
+        ),
         pytest.param(
             ("export", "g.omni", "--type", "Robot"), "unknown export type 'Robot'", id="type"
         ),

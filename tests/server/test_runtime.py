@@ -75,11 +75,29 @@ def test_what_cannot_be_served_is_told_at_the_start(people, arguments, env, told
         assert "Traceback" not in server.notes.read_text()
 
 
-def test_a_policy_that_nothing_enforces_is_refused(people):
+def test_a_policy_without_any_token_is_refused(people):
+    (people / "policy.yaml").write_text("version: 1\n")
     (people / "omnigraph.yaml").write_text("policy:\n  file: policy.yaml\n")
     with server_process(people, "people.omni", *BIND) as server:
         assert server.process.wait(120) == 1
-        assert "cannot enforce a policy" in server.notes.read_text()
+        said = server.notes.read_text()
+        assert "policy requires at least one configured bearer token actor" in said
+
+
+@pytest.mark.parametrize(
+    ("policy", "says"),
+    [("version: 1\nrules: [{id: a, alow: {}}]\n", "--> policy.yaml:2:9"), (None, "not found")],
+)
+def test_a_policy_that_cannot_be_put_in_force_stops_the_start(people, policy, says):
+    if policy is not None:
+        (people / "policy.yaml").write_text(policy)
+    variables = {
+        "OMNIGRAPH_POLICY_FILE": "policy.yaml",
+        "OMNIGRAPH_SERVER_BEARER_TOKEN": "token",
+    }
+    with server_process(people, "people.omni", *BIND, **variables) as server:
+        assert server.process.wait(120) == 1
+        assert says in server.notes.read_text()
 
 
 def test_the_graph_of_the_settings_is_served_under_its_name(people, http):

@@ -16,7 +16,7 @@ from omnigraph.graph import Graph
 from omnigraph.storage.tables.failures import SnapshotExpiredError
 from tests.soak.model import State
 from tests.soak.operations import QUERIES
-from tests.soak.past import Past
+from tests.soak.past import Past, brings_schema
 
 Told = list[dict[str, Any]]
 Lines = dict[str, list[GraphCommit]]
@@ -127,7 +127,8 @@ def _judge_line(
     graph: Graph, branch: str, commits: list[GraphCommit], past: Past, verdict: Verdict
 ) -> None:
     """Look at the head of a branch and at some of its past; nothing was done on it twice."""
-    names = [one.actor_id for one in commits if one.actor_id in past.operations]
+    own = [one for one in commits if not brings_schema(one)]
+    names = [one.actor_id for one in own if one.actor_id in past.operations]
     for name, times in Counter(names).items():
         if times > 1:
             verdict.blame(f"{branch}: {name} was committed {times} times")
@@ -196,7 +197,10 @@ def _judge_tags(graph: Graph, past: Past, verdict: Verdict) -> None:
 
 def _judge_acknowledged(lines: Lines, told: Told, verdict: Verdict) -> None:
     """Whatever was acknowledged on a branch that lives is in its line; what was refused is not."""
-    where = {branch: {one.actor_id for one in line} for branch, line in lines.items()}
+    where = {
+        branch: {one.actor_id for one in line if not brings_schema(one)}
+        for branch, line in lines.items()
+    }
     commits = {branch: {one.graph_commit_id for one in line} for branch, line in lines.items()}
     begun = {one["name"]: one for one in told if one["kind"] == "begin"}
     deleted: dict[str, float] = {}

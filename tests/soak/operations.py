@@ -15,7 +15,7 @@ from omnigraph.api.merges import STRATEGIES, MergeConflictError
 from omnigraph.errors import NotFoundError
 from omnigraph.graph import Graph
 from omnigraph.storage.upkeep.cleanup import CleanupPolicy
-from tests.soak.model import WORDS, words_of
+from tests.soak.model import SCHEMA, WORDS, words_of
 
 QUERIES = """
 query put($k: String, $v: I64, $t: String) {
@@ -41,6 +41,8 @@ query missing() { match { $p: P  not { $p e $_ } } return { $p.k } }
 LONE = ("hops", "missing")
 """Questions whose answer is a list of keys, not of rows."""
 KEYS = 40
+NOTES = {"n0": "n0: String?", "n1": "n1: I64? @index", "n2": "n2: I64 @default(7)"}
+"""Columns that come and go; what has a default is written into every row."""
 
 
 @dataclass
@@ -210,6 +212,22 @@ def bring(turn: Turn, source: str, strategy: str) -> None:
     turn.note("wrote", turn.name, commit=done.commit_id)
 
 
+def migrate(turn: Turn) -> None:
+    """Give the branch another schema: columns come and go that no question is about."""
+    notes = [name for name in NOTES if turn.dice.random() < 0.5]
+    turn.begin("migrate")
+    text = with_notes(notes)
+    done = turn.graph.apply_schema(text, branch=turn.branch, allow_data_loss=True, actor=turn.name)
+    assert turn.graph.at(done.manifest_version, branch=turn.branch).schema, "no schema"
+    turn.note("wrote", turn.name, commit=done.graph_commit_id)
+
+
+def with_notes(names: Iterable[str]) -> str:
+    """Return the schema of the soak with some more columns in P and E."""
+    columns = "".join(f"\n  {NOTES[name]}" for name in names)
+    return SCHEMA.replace("v: I64", f"v: I64{columns}", 1).replace("w: I64", f"w: I64{columns}", 1)
+
+
 def run(turn: Turn) -> None:
     """Write twice where nobody looks, and publish both writes together, or neither."""
     work = turn.graph.run(turn.branch)
@@ -368,6 +386,7 @@ WRITES: dict[Callable[[Turn], None], int] = {
     run: 3,
     revert: 2,
     cherry_pick: 2,
+    migrate: 2,
 }
 READS: dict[Callable[[Turn], None], int] = {
     read: 40,

@@ -30,6 +30,7 @@ from omnigraph.storage.manifest.rows import (
 from omnigraph.storage.options import DEFAULTS, Retention, StorageOptions
 from omnigraph.storage.store import GraphStore, open_store
 from omnigraph.storage.tables.alter import Alter
+from omnigraph.storage.tables.compute import Computed, Rewrite
 from omnigraph.storage.tables.index import IndexSpec
 from omnigraph.storage.tables.predicate import is_in
 from omnigraph.storage.upkeep.cleanup import CleanupPolicy
@@ -212,6 +213,17 @@ def _alter(store: GraphStore) -> None:
     session.rename_table(B, RENAMED)
     session.alter(RENAMED, Alter({"v": "w"}, add=(pa.field("new", pa.string()),)))
     session.alter(E, Alter(add=(pa.field("new", pa.string()),)))
+    session.replace_file(CONTRACT, b"second")
+    session.commit()
+
+
+def _compute(store: GraphStore) -> None:
+    """Columns of two tables are computed: one more file beside each of their files."""
+    session = store.begin(writer_kind="SchemaApply")
+    session.rename_table(B, RENAMED)
+    wide = Computed(pa.field("w", pa.float64()), ("v",), lambda rows: rows["v"].cast(pa.float64()))
+    session.alter(RENAMED, Rewrite((wide,), Alter(drop=("v",))))
+    session.alter(A, Rewrite((wide,)))
     session.replace_file(CONTRACT, b"second")
     session.commit()
 
@@ -437,6 +449,7 @@ OPERATIONS: dict[str, Operation] = {
         Operation("schema change", _plain, _schema_change),
         Operation("rename only", _plain, _rename_only),
         Operation("columns", _plain, _alter),
+        Operation("columns computed", _plain, _compute),
         Operation("columns on a branch", _forked, _alter_on_a_branch),
         Operation("first write on a branch", _branched, _fork),
         Operation("later write on a branch", _forked, _write_fork),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -18,10 +17,12 @@ class Line:
     delay_s: float = 0.0
     is_cut: bool = False
     open: set[socket.socket] = field(default_factory=set)
+    broken: threading.Event = field(default_factory=threading.Event)
 
     def cut(self) -> None:
         """Break every connection, whatever was asked on it, and take no new one."""
         self.is_cut = True
+        self.broken.set()
         for side in list(self.open):
             with contextlib.suppress(OSError):
                 side.shutdown(socket.SHUT_RDWR)
@@ -29,6 +30,7 @@ class Line:
     def mend(self) -> None:
         """Let connections through again."""
         self.is_cut = False
+        self.broken.clear()
 
 
 @contextlib.contextmanager
@@ -70,7 +72,7 @@ def _forward(line: Line, source: socket.socket, sink: socket.socket, is_answer: 
     with contextlib.suppress(OSError):
         while data := source.recv(1 << 16):
             if is_answer and line.delay_s:
-                time.sleep(line.delay_s)
+                line.broken.wait(line.delay_s)
             if line.is_cut:
                 break
             sink.sendall(data)
@@ -78,3 +80,4 @@ def _forward(line: Line, source: socket.socket, sink: socket.socket, is_answer: 
         with contextlib.suppress(OSError):
             side.shutdown(socket.SHUT_RDWR)
     line.open.discard(source)
+    source.close()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TypedDict
 
 from omnigraph.api.progress import Progress
@@ -29,18 +30,30 @@ class MutateKeywords(TypedDict, total=False):
     cancel: threading.Event | None
 
 
-class LoadKeywords(TypedDict, total=False):
-    """How a load runs, who does it, and what becomes of bad rows."""
+class IngestKeywords(TypedDict, total=False):
+    """How rows are brought in, who does it, and what becomes of bad ones."""
 
     engine: Engine | None
     actor: str | None
-    message: str | None
     on_error: OnError
     max_errors: int | None
     idempotency_key: str | None
-    spark: object
     progress: Progress | None
     limits: Limits | None
+
+
+class AnyLoadKeywords(IngestKeywords, total=False):
+    """How a load runs, wherever the graph is."""
+
+    message: str | None
+
+
+class LoadKeywords(AnyLoadKeywords, total=False):
+    """How a load runs in this process."""
+
+    spark: object
+    columns: Mapping[str, str] | None
+    mapping: str | Path | None
 
 
 class DiffKeywords(TypedDict, total=False):

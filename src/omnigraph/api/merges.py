@@ -17,7 +17,10 @@ STRATEGIES: tuple[Strategy, ...] = ("fail", "ours", "theirs")
 
 
 class ConflictKind(StrEnum):
-    """The kinds of conflict; the first three are about one row that both sides changed."""
+    """The kinds of conflict; the first three are about one row that both sides changed.
+
+    The last one is about a part of the schema, not about rows.
+    """
 
     DIVERGENT_INSERT = "divergent_insert"
     DIVERGENT_UPDATE = "divergent_update"
@@ -26,6 +29,7 @@ class ConflictKind(StrEnum):
     UNIQUE_VIOLATION = "unique_violation"
     CARDINALITY_VIOLATION = "cardinality_violation"
     VALUE_CONSTRAINT_VIOLATION = "value_constraint_violation"
+    SCHEMA = "schema"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ class SchemaApplied(Shape):
     branch: str = "main"
     graph_commit_id: Annotated[str | None, Wire(omit_empty=True)] = None
     """The commit that brought it."""
-    preview: Annotated[bool, Wire(omit_empty=True)] = False
+    preview: bool = False
     """Whether nothing was written because that was asked for."""
 
     def _derived(self) -> dict[str, Any]:

@@ -237,6 +237,11 @@ class Budget:
         self._taken = 0
         self._token: Token[Budget | None] | None = None
 
+    @property
+    def can_end(self) -> bool:
+        """Whether time or somebody else may stop the call."""
+        return self._deadline is not None or self.cancelled is not None
+
     def check(self, step: str, rows: int = 0, columns: int = 1) -> None:
         """Raise when a step is about to hold more rows, or take longer, than allowed.
 

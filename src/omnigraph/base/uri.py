@@ -137,3 +137,27 @@ def _split(text: str) -> SplitResult:
         raise BadRequestError(
             f"{text!r} is not an address: {error}", hint="use a path, file:// or s3://bucket/prefix"
         ) from error
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder; a name that no file can have, or a barred way, leads to none."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is anything; see `is_folder`."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a file; see `is_folder`."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False

@@ -19,6 +19,7 @@ def run(arguments: Sequence[str]) -> int:
     debug = DEBUG in words[:ends]
     if debug:  # wherever it stands, it is meant for this function
         words = [word for at, word in enumerate(words) if word != DEBUG or at > ends]
+    as_json = "--json" in words[:ends]
     import typer
 
     from omnigraph.cli import output
@@ -32,17 +33,17 @@ def run(arguments: Sequence[str]) -> int:
             raise stop.__context__ from None
         return stop.code if isinstance(stop.code, int) else EXIT_OK
     except typer.TyperException as error:
-        output.complain_usage(error)
+        output.complain_usage(error, as_json=as_json)
         return output.EXIT_USAGE
     except OmniGraphError as error:
         if debug:
             raise
-        output.complain(error)
+        output.complain(error, as_json=as_json)
         return output.exit_code(error)
     except Exception as error:  # the last line of defence of a command
         if debug:
             raise
-        output.complain_unexpected(error)
+        output.complain_unexpected(error, as_json=as_json)
         return output.EXIT_FAILURE
 
 

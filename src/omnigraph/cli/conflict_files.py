@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from omnigraph.api.merges import MergeConflict, MergeConflictError
-from omnigraph.cli.output import say
+from omnigraph.api.merges import MergeConflict
 from omnigraph.errors import BadRequestError
 
 
@@ -45,15 +44,3 @@ def read_resolutions(path: Path) -> list[dict[str, Any]]:
             raise BadRequestError(f"{path}:{number}: a conflict is a JSON object")
         found.append(one)
     return found
-
-
-def say_conflicts_json(error: MergeConflictError) -> None:
-    """Print what a server answers to a merge that is in conflict."""
-    told = {
-        "error": error.message,
-        "code": "conflict",
-        "kind": str(error.kind),
-        "hint": error.hint,
-        "merge_conflicts": [one.to_json_value() for one in error.every],
-    }
-    say(json.dumps(told, indent=2, ensure_ascii=False))

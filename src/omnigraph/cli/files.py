@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from omnigraph.base.uri import is_folder
 from omnigraph.compiler.source import Source
 from omnigraph.compiler.syntax import decode
 from omnigraph.errors import NotFoundError, StorageError
@@ -52,7 +53,7 @@ def find_sources(paths: list[Path]) -> list[Path]:
     """Return the given files, and every schema and query file below the given folders, sorted."""
     found: list[Path] = []
     for path in paths:
-        if path != STDIN and path.is_dir():
+        if path != STDIN and is_folder(path):
             found += sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES)
         else:
             found.append(path)

@@ -14,6 +14,8 @@ from omnigraph.config.settings import CellLayout, OutputFormat
 
 _NO_ROWS = "(no rows)"
 _MIN_WIDTH = 8
+_NOT_NULL = ("", "null")
+"""Texts that would mean null without quotes."""
 _QUOTED = (",", '"', "\n", "\r")
 # A line break or tab inside a cell would tear the table apart; an escape code would paint it.
 CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F)} | {
@@ -76,7 +78,18 @@ def _headline(output: ReadOutput) -> str:
 def _csv(output: ReadOutput) -> Iterator[str]:
     yield ",".join(csv_cell(name) for name in output.columns)
     for row in output.rows:
-        yield ",".join(csv_cell(cell(row[name])) for name in output.columns)
+        yield ",".join(csv_value(row[name]) for name in output.columns)
+
+
+def csv_value(value: object) -> str:
+    """Return a value as one cell of a CSV line, so that a load reads the same value.
+
+    >>> csv_value(None), csv_value("null"), csv_value("")
+    ('null', '"null"', '""')
+    """
+    if isinstance(value, str) and value in _NOT_NULL:
+        return f'"{value}"'
+    return csv_cell(cell(value))
 
 
 def csv_cell(text: str) -> str:

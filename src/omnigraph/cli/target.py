@@ -14,7 +14,7 @@ from omnigraph.api.schemas import SchemaApplied
 from omnigraph.api.texts import SchemaPlan
 from omnigraph.api.words import DEFAULT_BRANCH
 from omnigraph.api.writes import EmbedResult, LoadResult
-from omnigraph.base.uri import has_scheme, is_on_server, parse_uri
+from omnigraph.base.uri import has_scheme, is_file, is_folder, is_on_server, parse_uri
 from omnigraph.cli.logs import log_to_stderr
 from omnigraph.cli.output import UsageError, warn
 from omnigraph.config.environment import actor, bearer_token, process_environment, wants_color
@@ -133,7 +133,7 @@ def require_folder(uri: str) -> None:
         BadRequestError: it is a file.
     """
     place = parse_uri(uri)
-    if place.is_local and Path(place.path).is_file():
+    if place.is_local and is_file(Path(place.path)):
         raise BadRequestError(f"'{uri}' is a file, not a graph", hint="a graph is a folder")
 
 
@@ -245,7 +245,7 @@ def split_words(words: Sequence[str], what: str) -> tuple[str | None, str]:
 
 def looks_like_uri(word: str) -> bool:
     """Whether a word is an address rather than a name; a branch name may contain slashes."""
-    return has_scheme(word) or word.rstrip("/").endswith(".omni") or Path(word).is_dir()
+    return has_scheme(word) or word.rstrip("/").endswith(".omni") or is_folder(Path(word))
 
 
 def _root_flags(ctx: typer.Context) -> Flags:

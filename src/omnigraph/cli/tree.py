@@ -19,6 +19,7 @@ from omnigraph.cli.commands import (
     graph,
     load,
     lock,
+    policy,
     query,
     read,
     replay,
@@ -28,6 +29,7 @@ from omnigraph.cli.commands import (
     tag,
 )
 from omnigraph.cli.commands import shell as shell_command
+from omnigraph.cli.names import OTHER_NAMES, NamedCommands
 from omnigraph.cli.options import ConfigOption, JsonOption, TargetOption, UriOption
 from omnigraph.cli.target import Flags
 from omnigraph.config.logs import parse_level
@@ -40,6 +42,8 @@ def _dashed(word: str) -> str:
 
 app = typer.Typer(
     name="omnigraph",
+    cls=NamedCommands,
+    epilog=OTHER_NAMES,
     help="A typed property-graph database: schemas, queries, branches, commits.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -73,6 +77,7 @@ app.command("fmt")(fmt.fmt)
 app.command("verify")(graph.verify)
 app.command("repair")(graph.repair)
 app.add_typer(lock.app, name="lock")
+app.add_typer(policy.app, name="policy")
 app.command("serve")(serve.serve)
 
 

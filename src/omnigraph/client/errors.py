@@ -65,7 +65,7 @@ HOMES: Final[Mapping[str, str]] = {
     "MixedVectorsError": "omnigraph.engine.search.spaces",
     "SchemaOvertakenError": "omnigraph.engine.schema.apply",
     "MergeBaseExpiredError": "omnigraph.engine.merge.base",
-    "SchemasDifferError": "omnigraph.engine.merge.run",
+    "SchemasDifferError": "omnigraph.engine.merge.replay",
     "MergeOvertakenError": "omnigraph.engine.merge.run",
     "MergeConflictError": "omnigraph.api.merges",
     "SchemaUnsupportedError": "omnigraph.api.schemas",

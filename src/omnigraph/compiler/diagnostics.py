@@ -111,11 +111,17 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     >>> did_you_mean("agee", ["name", "age"])
     'did you mean `age`?'
     """
+    close = closest(word, known)
+    return None if close is None else f"did you mean `{close}`?"
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that is most like another one, or None when nothing is close."""
     folded: dict[str, str] = {}
     for name in known:
         folded.setdefault(name.lower(), name)
     close = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.6)
-    return f"did you mean `{folded[close[0]]}`?" if close else None
+    return folded[close[0]] if close else None
 
 
 _STYLES = {

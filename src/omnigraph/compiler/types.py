@@ -91,3 +91,26 @@ def compatible(left: PropType, right: PropType) -> bool:
     if left.scalar is Scalar.VECTOR or right.scalar is Scalar.VECTOR:
         return left.scalar is right.scalar and left.dim == right.dim
     return left.scalar is right.scalar or (left.scalar in NUMERIC and right.scalar in NUMERIC)
+
+
+_WIDER = {
+    (Scalar.I32, Scalar.I64),
+    (Scalar.U32, Scalar.U64),
+    (Scalar.U32, Scalar.I64),
+    (Scalar.F32, Scalar.F64),
+}
+
+
+def widens(old: PropType, new: PropType) -> bool:
+    """Whether every value of one type is one of the other, whatever may be null.
+
+    A number in more bits, any text instead of some, a list of one instead of a single value.
+    """
+    new = replace(new, nullable=old.nullable)
+    if old == new or Scalar.VECTOR in (old.scalar, new.scalar):
+        return False
+    if new == replace(old, is_list=True, enum_values=None):
+        return old.scalar is not Scalar.BLOB and old.enum_values is None
+    if old.enum_values is not None:
+        return new == replace(old, enum_values=None)
+    return (old.scalar, new.scalar) in _WIDER and replace(old, scalar=new.scalar) == new

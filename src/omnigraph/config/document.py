@@ -96,10 +96,13 @@ class Document:
 class Section:
     """A mapping of the file. Keys are taken out one by one; `finish` looks at what is left."""
 
-    def __init__(self, document: Document, path: str, node: Node | None) -> None:
+    def __init__(
+        self, document: Document, path: str, node: Node | None, above: Node | None = None
+    ) -> None:
         self._document = document
         self._path = path
         self.node = node
+        self._near = above if node is None else node
         self._asked: list[str] = []
         self._values = dict(self._entries())
 
@@ -124,9 +127,56 @@ class Section:
         """Return the full name of a key."""
         return f"{self._path}.{key}" if self._path else key
 
+    def names(self) -> list[str]:
+        """Return the keys that are there, as they are written."""
+        return list(self._values)
+
+    def refuse(self, message: str, key: str | None = None, hint: str | None = None) -> ConfigError:
+        """Return the error that something here is wrong: at a key, or else as a whole."""
+        entry = None if key is None else self._values.get(key)
+        return self._document.refuse(message, span_of(entry[1] if entry else self._near), hint)
+
+    def close(self) -> None:
+        """Refuse keys nobody asked for, where one that is passed over could cost safety.
+
+        Raises:
+            ConfigError: there is such a key.
+        """
+        for name, (key, _) in self._values.items():
+            if name not in self._asked:
+                hint = did_you_mean(name, self._asked) or f"it has {', '.join(self._asked)}"
+                raise self._document.refuse(f"unknown key `{self.join(name)}`", span_of(key), hint)
+
+    def items(self, key: str) -> list[Section]:
+        """Return the mappings that a list holds."""
+        node = self._take(key)
+        if node is None:
+            return []
+        if _kind(node) != "sequence":
+            text = f"`{self.join(key)}` must be a list"
+            raise self._document.refuse(text, span_of(node))
+        return [
+            Section(self._document, f"{self.join(key)}[{at}]", item)
+            for at, item in enumerate(node.value)
+        ]
+
+    def filled(self, key: str, message: str, hint: str | None = None) -> str:
+        """Return a scalar that must be there and say something, trimmed; `message` says so."""
+        node = self._take(key)
+        text = str(node.value).strip() if node is not None and _kind(node) == "scalar" else ""
+        if not text:
+            raise self._document.refuse(
+                message, span_of(self._near if node is None else node), hint
+            )
+        return text
+
+    def flag(self, key: str) -> bool:
+        """Return a yes or no; no is assumed."""
+        return self.maybe_choice(key, ("true", "false")) == "true"
+
     def section(self, key: str) -> Section:
         """Return a mapping below this one; empty when it is not there."""
-        return Section(self._document, self.join(key), self._take(key))
+        return Section(self._document, self.join(key), self._take(key), self._near)
 
     def sections(self, key: str) -> dict[str, Section]:
         """Return the mappings below a key by name, sorted."""
@@ -145,12 +195,15 @@ class Section:
             raise self._document.refuse(f"`{self.join(key)}` is missing", span_of(self.node))
         return found
 
-    def texts(self, key: str) -> tuple[str, ...]:
-        """Return a list of scalars; one scalar is a list of one."""
+    def texts(self, key: str, *, blank: str | None = None) -> tuple[str, ...]:
+        """Return a list of scalars; one scalar is a list of one. `blank` refuses empty ones."""
         node = self._take(key)
         if node is None:
             return ()
         if _kind(node) == "sequence":
+            for item in node.value if blank is not None else ():
+                if _kind(item) == "scalar" and not item.value.strip():
+                    raise self._document.refuse(blank or "", span_of(item))
             return tuple(self._scalar(key, item) for item in node.value)
         return (self._scalar(key, node),)
 

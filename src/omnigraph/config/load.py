@@ -61,9 +61,17 @@ def load_settings(explicit: str | None, environment: Environment) -> Settings:
     if text is None:
         if explicit is not None:
             raise NotFoundError(f"config file '{explicit}' not found")
-        return Settings(environment)
+        return _with_policy_of_environment(Settings(environment))
     document = Document(Source(text, shown))
-    return _settings(document, path, environment)
+    return _with_policy_of_environment(_settings(document, path, environment))
+
+
+def _with_policy_of_environment(settings: Settings) -> Settings:
+    """Return the settings under the policy that a variable names, if it does."""
+    said = settings.environment.find("OMNIGRAPH_POLICY_FILE")
+    if said is None:
+        return settings
+    return replace(settings, policy=replace(settings.policy, file=Path(said)))
 
 
 def _read(path: Path, shown: str) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from omnigraph.api.words import Engine
-from omnigraph.base.uri import is_on_s3, stands_alone
+from omnigraph.base.uri import is_on_s3, is_there, stands_alone
 from omnigraph.config.document import Problem
 from omnigraph.config.environment import Environment, s3_options
 from omnigraph.config.limits import LimitSettings
@@ -173,7 +173,7 @@ class Settings:
         """
         places = [self.base / given, *(self.base / root / given for root in self.query_roots)]
         for path in places:
-            if path.exists():
+            if is_there(path):
                 return path
         looked = ", ".join(dict.fromkeys(str(path.parent) for path in places))
         raise NotFoundError(f"query file '{given}' not found", hint=f"looked in {looked}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.api.progress import Progress
@@ -102,6 +103,8 @@ class GraphBranch(GraphView):
         max_errors: int | None = None,
         idempotency_key: str | None = None,
         spark: object = None,
+        columns: Mapping[str, str] | None = None,
+        mapping: str | Path | None = None,
         progress: Progress | None = None,
         limits: Limits | None = None,
     ) -> LoadResult:
@@ -109,7 +112,7 @@ class GraphBranch(GraphView):
 
         Args:
             data: paths, globs or folders; `-`; an open file; JSON lines as bytes; or a mapping
-                from type names to files or tables (Arrow, pandas, polars).
+                from type names to files, tables (Arrow, pandas, polars) or lists of objects.
             mode: `overwrite` replaces every table the data has rows of, `append` adds rows with
                 new ids, `merge` replaces rows by id and adds the others.
             engine: who does the work: `inline`, `spark`, or `auto` by the size of the data; unless
@@ -122,6 +125,9 @@ class GraphBranch(GraphView):
             idempotency_key: repeating a load under its key writes once and returns what it did;
                 the same load is one of the same content, mode and actor.
             spark: a SparkSession to run on, or `SparkSettings` to start one for this load.
+            columns: what columns of tables and fields of flat objects are called here:
+                `{"Customer ID": "customer_id", "Buyer": "from"}`; `id` is the key of a node.
+            mapping: a file that says the same type by type, as `schema infer` writes it.
             progress: hears about the stages.
             limits: memory (and, if said, time) limits of this process until the commit begins.
 
@@ -131,12 +137,14 @@ class GraphBranch(GraphView):
             NotFoundError: a file or the branch does not exist.
             ConflictError: someone else changed what this load relied on.
         """
+        from omnigraph.pipeline.inputs.mapping import asked_columns
         from omnigraph.pipeline.load.job import LoadTarget, load_data
         from omnigraph.pipeline.run.engines import Engines  # reading files needs more of Arrow
 
         who = self._who(actor, message=message, idempotency_key=idempotency_key)
         state, defaults = self._state, self._state.options.pipeline
-        options = load_options(mode, engine, on_error, defaults, max_errors)
+        called = asked_columns(mapping, columns)
+        options = load_options(mode, engine, on_error, defaults, max_errors, called)
         target = LoadTarget(
             state.store,
             state.catalog,

@@ -75,7 +75,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from omnigraph.api.access import AccessPolicy
     from omnigraph.pipeline.inputs.sources import Data
+    from omnigraph.policy.guard import GuardedGraph
 
 
 class Graph(Closing):
@@ -128,6 +130,20 @@ class Graph(Closing):
             raise BadRequestError("no actor is given", hint="pass a name, or use the graph itself")
         check_labels(actor=actor)
         return type(self)(self._state, who_writes(self._actor, actor))
+
+    def guarded(self, policy: AccessPolicy, actor: str) -> GuardedGraph:
+        """Return this graph for one actor, who can do through it what the policy allows.
+
+        Everything is done in the actor's name. What the protocols of `omnigraph.api` do not have is
+        out of reach.
+
+        Args:
+            policy: who may do what; see `omnigraph.policy.load`.
+            actor: who will use it.
+        """
+        from omnigraph.policy.guard import GuardedGraph  # needed by few programs
+
+        return GuardedGraph(self, policy, actor)
 
     def branch(self, name: str) -> GraphBranch:
         """Return a branch: to be read as it is at every call, and to be written.

@@ -82,8 +82,8 @@ class Branches:
             MergeConflictError: both sides changed what does not go together.
             MergeBaseExpiredError: the rows both began from were cleaned up.
             NotFoundError: there is no such branch.
-            ConflictError: the branches have different schemas or nothing in common, or the target
-                was changed faster than this could be computed.
+            ConflictError: the branches have nothing in common, or the target was changed faster
+                than this could be computed.
         """
         by = who_writes(self._actor, actor)
         said = resolutions(strategy, resolve, columns=columns)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from omnigraph.api.words import ENGINES, ON_ERROR, Engine, Mode, OnError
 from omnigraph.base.arguments import count_argument, word_argument
@@ -26,6 +27,36 @@ class UnwritableError(StorageError):
 
 class StagingError(StorageError):
     """The load's own files could not be written; the graph is as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What the columns of one type's files are called here; others keep their names."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    ignored: frozenset[str] = frozenset()
+
+    def renamed(self, names: Iterable[str]) -> list[str | None]:
+        """Return what each column is called here; None is left out."""
+        return [None if one in self.ignored else self.names.get(one, one) for one in names]
+
+    def require_all(self, names: Sequence[str], source: str) -> None:
+        """Refuse a file that lacks a column the mapping names.
+
+        Raises:
+            InputError: it does.
+        """
+        for name in self.names:
+            if name not in names:
+                raise InputError(
+                    f"{source}: there is no column '{name}', which the mapping names",
+                    hint=f"its columns are {', '.join(names)}",
+                )
+
+
+AS_THEY_ARE = Columns()
+ColumnMap: TypeAlias = Mapping[str, Columns]
+"""By the name of a type, or `*` for any other one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +112,8 @@ class LoadOptions:
     max_line_bytes: int = 64 << 20
     staging: Path | None = None
     """Where to keep files meanwhile, if not beside the graph; all workers must see it."""
+    mapping: ColumnMap = field(default_factory=dict)
+    """What columns of tables and fields of flat objects are called here."""
 
 
 def load_options(
@@ -89,6 +122,7 @@ def load_options(
     on_error: str,
     defaults: PipelineOptions,
     max_errors: int | None = None,
+    mapping: ColumnMap = {},  # noqa: B006 - never written to
 ) -> LoadOptions:
     """Return options from words, and from the graph's for what is not said.
 
@@ -102,4 +136,5 @@ def load_options(
         count_argument(defaults.max_errors if max_errors is None else max_errors, "max_errors"),
         defaults.spark_above_bytes,
         staging=defaults.staging,
+        mapping=mapping,
     )

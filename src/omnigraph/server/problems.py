@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from omnigraph.api.schemas import LoadsRunningError, OnlyMainError, SchemaUnsupportedError
+from omnigraph.api.problems import details
 from omnigraph.errors import ErrorKind, OmniGraphError
 
 _STATUS: Final = {
@@ -45,9 +45,6 @@ _CODE: Final = {
     500: "internal",
 }
 """By status; of others clients know no code, so none is sent."""
-
-_FIELDS: Final = ("param", "reason", "branch", "expected", "actual", "table", "name", "total")
-"""Attributes of errors that may leave the process, where they are words or numbers."""
 
 _FAILED: Final = "the server could not finish this request"
 _PENDING: Final = "the write is neither done nor undone yet; the next write to the graph settles it"
@@ -129,50 +126,8 @@ def body_of(error: OmniGraphError, secrets: Iterable[str] = ()) -> dict[str, Any
     if hint is not None:
         found["hint"] = _without(hint, secrets)
     if status != 500:
-        found |= _details(error)
+        found |= details(error)
     return found
-
-
-def _details(error: OmniGraphError) -> dict[str, Any]:
-    """Return what an error has beside its words, as far as a caller can use it."""
-    found: dict[str, Any] = {}
-    fields = {name: getattr(error, name, None) for name in _FIELDS}
-    told = {name: one for name, one in fields.items() if isinstance(one, str | int)}
-    if told:
-        found["fields"] = told
-    # By what an error has and not by its class: a surface must not load the rooms that raise it.
-    if hasattr(error, "diagnostics"):
-        found["diagnostics"] = error.to_json()  # type: ignore[attr-defined] # as its sister
-    if hasattr(error, "violations"):
-        found["violations"] = [one.to_json_value() for one in error.violations]
-    if isinstance(error, SchemaUnsupportedError):
-        found["steps"] = [one.to_json_value() for one in error.steps]
-    if isinstance(error, LoadsRunningError):
-        found["loads"] = {name: list(tables) for name, tables in error.loads.items()}
-    if isinstance(error, OnlyMainError):
-        found["branches"] = list(error.branches)
-    if error.kind is ErrorKind.MERGE_CONFLICTS:
-        found["merge_conflicts"] = [one.to_json_value() for one in getattr(error, "every", ())]
-    if error.kind is ErrorKind.EXPECTED_VERSION_MISMATCH:
-        found["manifest_conflict"] = {
-            "table_key": getattr(error, "table", None),
-            "expected": getattr(error, "expected", None),
-            "actual": getattr(error, "actual", None),
-        }
-    if error.kind is ErrorKind.OUTCOME_PENDING:
-        commit = getattr(error, "commit_id", None)
-        found["recovery_required"] = {"operation_id": None, "commit_id": commit}
-    if error.kind is ErrorKind.BUDGET_EXCEEDED:
-        found["resource_limit"] = {"resource": _resource(error.message), "limit": None}
-    return found
-
-
-def _resource(message: str) -> str:
-    """Return which limit a refusal is about; budgets say it in words."""
-    for word in ("time", "row", "memory"):
-        if f"{word} budget" in message:
-            return {"time": "seconds", "row": "rows", "memory": "bytes"}[word]
-    return "cancelled" if "cancelled" in message else "memory"
 
 
 def _without(text: str, secrets: Iterable[str]) -> str:

@@ -14,9 +14,11 @@ from omnigraph.config.environment import process_environment
 from omnigraph.config.load import load_settings
 from omnigraph.config.settings import Settings
 from omnigraph.errors import BadRequestError, OmniGraphError
+from omnigraph.policy import load as policies
 from omnigraph.server.tokens import Keyring, load_keyring
 
 log = logging.getLogger("omnigraph.server")
+_REPO = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +60,16 @@ def load_policy(settings: Settings) -> AccessPolicy | None:
     """Return the policy that settings name, if they name one.
 
     Raises:
-        BadRequestError: they name one, and nothing here can judge by it.
+        OmniGraphError: it cannot be put in force.
     """
     if settings.policy.file is None:
         return None
-    raise BadRequestError(
-        "policy.file is set, but this build cannot enforce a policy",
-        hint="take it out of omnigraph.yaml to serve without one",
-    )
+    judge = policies.load_policy(settings.policy.file, settings.project or _REPO)
+    for warning in judge.policy.warnings():
+        log.warning("policy: %s", warning)
+    count = len(judge.policy.rules)
+    log.info("policy: %s, %d rules", settings.policy.file, count)
+    return judge
 
 
 def reloaded(rules: Rules, config: str | None) -> Rules:

@@ -158,7 +158,7 @@ def test_steps_have_their_documented_json() -> None:
 
 
 def test_an_unsupported_change_says_what_to_do_instead() -> None:
-    found = plan("node A { a: I32 }", "node A { a: I64 }")
+    found = plan("node A { a: I64 }", "node A { a: I32 }")
     assert not found.supported
     assert found.first_unsupported is not None
     assert "changing property type" in found.first_unsupported.reason
@@ -166,7 +166,7 @@ def test_an_unsupported_change_says_what_to_do_instead() -> None:
         {
             "kind": "unsupported_change",
             "entity": "node:A.a",
-            "reason": "changing property type from I32 to I64 is not supported",
+            "reason": "changing property type from I64 to I32 is not supported",
             "hint": "add a new nullable property, copy the values over, then drop the old one",
         }
     ]

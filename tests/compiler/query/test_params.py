@@ -170,7 +170,7 @@ def test_a_missing_required_parameter_is_refused_with_a_near_name():
     with pytest.raises(MissingParamError) as caught:
         bind_params([Param("name", declared("String"))], {"nme": "x"}, now_ms=NOW)
     assert caught.value.message == "parameter 'name' not provided, expected String"
-    assert caught.value.hint == "did you mean `nme`?"
+    assert caught.value.hint == "'nme' was given; did you mean 'name'?"
 
 
 @pytest.mark.parametrize("given_params", [None, {}, {"x": None}])

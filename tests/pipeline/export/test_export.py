@@ -175,3 +175,19 @@ def test_an_export_that_breaks_off_leaves_the_file_of_before(graph, tmp_path, mo
         graph.export(path)
     assert path.read_text() == "before"
     assert sorted(one.name for one in tmp_path.iterdir()) == ["g.omni", "x.jsonl"]
+
+
+def test_an_exported_line_is_the_whole_row(tmp_path):
+    schema = (
+        "node P { name: String @key age: I32? } node Own { id: String @key x: I32? } "
+        "edge Knows: P -> P { since: I32? note: String? }"
+    )
+    with omnigraph.init(str(tmp_path / "g"), schema, options=FAST) as graph:
+        graph.mutate('insert P { name: "a" } insert Own { id: "o" x: 1 }')
+        graph.mutate('insert Knows { from: "a" to: "a" note: "n" }')
+        told = [orjson.loads(line) for line in b"".join(graph.iter_export()).splitlines()]
+    (edge_line, own, person) = told
+    assert own == {"type": "Own", "data": {"id": "o", "x": 1}}
+    assert person == {"type": "P", "data": {"id": "a", "name": "a", "age": None}}
+    assert list(edge_line["data"]) == ["id", "since", "note"]
+    assert (edge_line["from"], edge_line["data"]["since"]) == ("a", None)

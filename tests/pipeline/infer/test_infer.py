@@ -64,7 +64,7 @@ def test_parquet_keeps_its_widths_and_vectors(tmp_path):
             "whole": pa.array([1, 2], pa.uint32()),
             "near": pa.array([1.0, None], pa.float32()),
             "day": [datetime.date(2026, 1, 1)] * 2,
-            "at": pa.array([0, 1], pa.timestamp("us", "UTC")),
+            "at": pa.array([0, 1_000], pa.timestamp("us", "UTC")),
             "tags": [["x"], []],
             "sizes": pa.array([[1], [2]], pa.list_(pa.int32())),
             "point": pa.array([[0.5] * 16] * 2, pa.list_(pa.float32(), 16)),

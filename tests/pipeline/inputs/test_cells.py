@@ -170,11 +170,11 @@ def test_days_in_lists_are_days_beside_a_moment_that_is_none(graph):
 
 def test_numbers_of_a_csv_file_are_decimal_however_they_are_padded(graph, tmp_path):
     path = tmp_path / "people.csv"
-    path.write_text("name,age,exact\na,007,.5\nb, 8 ,+1.\nc,0x10,1\nd,9,null\n")
+    path.write_text("name,age,exact\na,007,.5\nb, 8 ,+1.\nc,0x10,1\nd,9,none\n")
     done = graph.load({"Person": path}, on_error="skip")
     assert [str(one) for one in done.skipped_rows] == [
         f"{path}: row 3: Person.age: expected I32, got '0x10'",
-        f"{path}: row 4: Person.exact: expected F64, got 'null'",
+        f"{path}: row 4: Person.exact: expected F64, got 'none'",
     ]
     found = rows(graph, "node:Person")
     assert {name: (row["age"], row["exact"]) for name, row in found.items()} == {

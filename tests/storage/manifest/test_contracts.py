@@ -12,6 +12,8 @@ from omnigraph.compiler.source import Source
 from omnigraph.engine.contract import IR_FILE, accepted_ir, contract_files, table_specs
 from omnigraph.storage.commit.session import SchemaChangedError
 from omnigraph.storage.files import layout
+from omnigraph.storage.manifest import publish
+from omnigraph.storage.manifest.contracts import show_files
 from omnigraph.storage.manifest.rows import STAMP, open_manifest, stamp_of
 from omnigraph.storage.store import open_store
 from omnigraph.storage.tables.failures import DamagedError
@@ -235,3 +237,17 @@ def test_an_upgrade_without_the_schema_text_claims_no_cure_and_takes_the_file_ba
     with omnigraph.connect(format_4, options=FAST) as graph:
         assert graph.schema.encode() == before
         assert [found for found in graph.verify() if not found.harmless] == []
+
+
+def test_files_that_a_writer_is_about_to_show_are_no_finding(store, monkeypatch):
+    seen = []
+
+    def verified_first(kernel, files):
+        seen.append(findings(store))
+        return show_files(kernel, files)
+
+    monkeypatch.setattr(publish, "show_files", verified_first)
+    replace_file(store, b"second")
+    assert seen == [set()]
+    store.kernel.objects.put(CONTRACT, b"by hand")
+    assert findings(store) == {"file_differs"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from omnigraph.base.ids import TableKey
@@ -11,6 +12,7 @@ from omnigraph.storage.commit.session import SchemaChangedError
 from omnigraph.storage.files.records import TableSpec
 from omnigraph.storage.store import init_store
 from omnigraph.storage.tables.alter import Alter
+from omnigraph.storage.tables.compute import Computed, Rewrite
 from omnigraph.storage.tables.index import IndexSpec, list_indexes
 from omnigraph.storage.tables.predicate import equals
 
@@ -198,3 +200,37 @@ def test_columns_and_rows_are_not_changed_in_one_step(store):
     session.alter(P, Alter({"name": "title"}))
     with pytest.raises(BadRequestError, match="a change of the columns"):
         session.upsert(P, pa.table(ROWS, schema=SCHEMA))
+
+
+def test_computed_columns_come_change_and_go_whatever_file_they_are_in(store):
+    def made(name, kind, compute, *reads):
+        return Computed(pa.field(name, kind), reads, compute)
+
+    def rewrite(*columns, **alter):
+        session = store.begin(writer_kind="SchemaApply")
+        session.alter(P, Rewrite(columns, Alter(**alter)))
+        session.commit()
+        assert not [found for found in store.verify() if not found.harmless]
+
+    rewrite(made("one", pa.int32(), lambda rows: pa.array([1] * len(rows), pa.int32())))
+    rewrite(
+        made("one", pa.int64(), lambda rows: rows["one"].cast(pa.int64()), "one"), drop=("one",)
+    )
+    swap = {"name": "age", "age": "name"}
+    twice = made("twice", pa.int64(), lambda rows: pc.add(rows["age"], rows["age"]), "age")
+    added = (pa.field("new", pa.string()),)
+    rewrite(twice, rename=swap, relax=("age",), add=added, order=("id", "twice", "name", "age"))
+    assert store.snapshot().open(P).schema.names[:4] == ["id", "twice", "name", "age"]
+    assert read(store) == [
+        {"id": "a", "twice": 2, "name": 1, "age": "x", "tags": ["t"], "one": 1, "new": None},
+        {"id": "b", "twice": 4, "name": 2, "age": None, "tags": None, "one": 1, "new": None},
+    ]
+    alter(store, drop=("twice",), add=(pa.field("fresh", pa.int64()),))
+    assert [row["fresh"] for row in read(store)] == [None, None]
+    store.optimize()
+    assert [row["one"] for row in read(store)] == [1, 1]
+    session = store.begin()
+    session.alter(Q, Rewrite((twice,), Alter(drop=("name",))))
+    session.commit()
+    assert store.snapshot().open(Q).schema.names == ["id", "age", "tags", "twice"]
+    assert not [found for found in store.verify() if not found.harmless]

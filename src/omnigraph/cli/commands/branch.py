@@ -9,7 +9,7 @@ import typer
 from omnigraph.api.history import BranchList
 from omnigraph.api.merges import MergeConflictError, MergeResult
 from omnigraph.cli.commands.replay import say_applied
-from omnigraph.cli.conflict_files import read_resolutions, say_conflicts_json, write_conflicts
+from omnigraph.cli.conflict_files import read_resolutions, write_conflicts
 from omnigraph.cli.given import ByFlags, OnGraph
 from omnigraph.cli.options import (
     ActorOption,
@@ -149,8 +149,6 @@ def merge(
         except MergeConflictError as error:
             if conflicts is not None:
                 write_conflicts(conflicts, error.every)
-            if json:
-                say_conflicts_json(error)
             raise
     if conflicts is not None:
         write_conflicts(conflicts, done.conflicts)

@@ -48,7 +48,7 @@ TypeOption = Annotated[
     list[str] | None,
     typer.Option(
         "--type",
-        help="Parquet, Arrow or CSV file with nodes of one type; repeatable.",
+        help="Parquet, Arrow, CSV or JSON file with nodes of one type; repeatable.",
         metavar="NAME=PATH",
     ),
 ]
@@ -83,6 +83,53 @@ ErrorsOption = Annotated[
 ]
 
 
+MapOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--map", help="What columns are called here, as `schema infer` writes it.", metavar="FILE"
+    ),
+]
+ColumnOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column", help="A column and the property it is; repeatable.", metavar="COLUMN=PROPERTY"
+    ),
+]
+FromColumnOption = Annotated[
+    str | None,
+    typer.Option("--from-column", help="The column that says where edges begin.", metavar="COLUMN"),
+]
+ToColumnOption = Annotated[
+    str | None,
+    typer.Option("--to-column", help="The column that says where edges end.", metavar="COLUMN"),
+]
+KeyOption = Annotated[
+    str | None,
+    typer.Option("--key", help="The column with the key, or the id, of nodes.", metavar="COLUMN"),
+]
+
+
+def asked_columns(
+    map: MapOption = None,
+    column: ColumnOption = None,
+    from_column: FromColumnOption = None,
+    to_column: ToColumnOption = None,
+    key: KeyOption = None,
+) -> LoadKeywords:
+    """Return what columns are called here."""
+    named = {"from": from_column, "to": to_column, "id": key}
+    found = {given: name for name, given in named.items() if given is not None}
+    for one in column or ():
+        name, equals, prop = one.rpartition("=")
+        if not (name and equals and prop):
+            raise UsageError(f"--column {one} is not COLUMN=PROPERTY")
+        found[name] = prop
+    return LoadKeywords(columns=found or None, mapping=map)
+
+
+OfColumns = Annotated[LoadKeywords, Shared(asked_columns)]
+
+
 @dataclass(frozen=True, slots=True)
 class AskedLoad:
     """What is to be loaded, where to and how, as the command line says it."""
@@ -110,6 +157,8 @@ def asked_load(
     data: DataOption = None,
     type: TypeOption = None,
     edge: EdgeOption = None,
+    *,
+    called: OfColumns,
     branch: BranchOption = None,
     engine: EngineOption = None,
     memory: MemoryOption = None,
@@ -133,6 +182,7 @@ def asked_load(
         max_errors=max_errors,
         idempotency_key=idempotency_key,
         limits=limits,
+        **{name: one for name, one in called.items() if one is not None},  # type: ignore[typeddict-item] # some of its own keys
     )
     return AskedLoad(place, inputs, place.branch(branch), errors, quiet, how)
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from omnigraph.api.merges import ChangeApplied, MergeConflictError, Strategy
-from omnigraph.cli.conflict_files import read_resolutions, say_conflicts_json, write_conflicts
+from omnigraph.cli.conflict_files import read_resolutions, write_conflicts
 from omnigraph.cli.given import ByFlags
 from omnigraph.cli.options import (
     ActorOption,
@@ -111,8 +111,6 @@ def _apply(
         except MergeConflictError as error:
             if how.conflicts is not None:
                 write_conflicts(how.conflicts, error.every)
-            if how.json:
-                say_conflicts_json(error)
             raise
     if how.json:
         say_json(done)

@@ -27,6 +27,7 @@ from omnigraph.compiler.catalog.model import (
 from omnigraph.compiler.catalog.names import check_names
 from omnigraph.compiler.catalog.patterns import check_patterns
 from omnigraph.compiler.catalog.schema_ir import (
+    Backfill,
     Index,
     IrConstraint,
     IrEdge,
@@ -42,6 +43,7 @@ from omnigraph.compiler.catalog.schema_ir import (
 )
 from omnigraph.compiler.diagnostics import DiagnosticList
 from omnigraph.compiler.schema import ast as syntax
+from omnigraph.compiler.schema.fills import BACKFILL
 from omnigraph.compiler.schema.parser import read_schema
 from omnigraph.compiler.schema.shape import node_shape
 from omnigraph.compiler.source import Source
@@ -141,7 +143,11 @@ def _properties(properties: Iterable[syntax.Property]) -> tuple[IrProperty, ...]
     found: list[IrProperty] = []
     for ordinal, prop in enumerate(properties):
         annotations, renamed_from = _annotations(prop.annotations)
-        found.append(IrProperty(prop.name.text, 0, prop.type, annotations, ordinal, renamed_from))
+        fill = next((one for one in prop.annotations if one.name == BACKFILL), None)
+        backfill = None if fill is None else Backfill(fill.value or "", fill.form == "word")
+        found.append(
+            IrProperty(prop.name.text, 0, prop.type, annotations, ordinal, renamed_from, backfill)
+        )
     return tuple(sorted(found, key=_by_name))
 
 
@@ -154,7 +160,7 @@ def _annotations(
     for found in annotations:
         if found.name == RENAME_FROM:
             renamed_from = found.value
-        else:
+        elif found.name != BACKFILL:
             kept.append(Annotation(found.name, found.value, found.kwargs))
     return canonical_annotations(kept), renamed_from
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from omnigraph.compiler.catalog.identity import match_parts
-from omnigraph.compiler.catalog.model import ID, Annotation, Check, Range
+from omnigraph.compiler.catalog.model import ID, Annotation, Check, Range, default_in
 from omnigraph.compiler.catalog.schema_ir import (
+    Backfill,
     Index,
     IrConstraint,
     IrEdge,
@@ -34,6 +35,7 @@ from omnigraph.compiler.catalog.steps import (
     AddConstraint,
     AddProperty,
     AddType,
+    ChangePropertyType,
     DropConstraint,
     DropProperty,
     DropType,
@@ -45,14 +47,17 @@ from omnigraph.compiler.catalog.steps import (
     Step,
     UnsupportedChange,
     UpdateCardinality,
+    UpdateDefault,
     UpdateImplements,
     UpdatePropertyMetadata,
     UpdateTypeMetadata,
     step_to_json,
 )
-from omnigraph.compiler.types import PropType
+from omnigraph.compiler.types import PropType, Scalar, widens
 
 _METADATA = frozenset({"description", "instruction"})
+_UPDATED = _METADATA | {"default"}
+"""Annotations whose change is a step of its own."""
 _PERMISSION = "allow it explicitly with allow_data_loss, or keep it in the schema"
 _REPLACE = "add a new nullable property, copy the values over, then drop the old one"
 
@@ -194,10 +199,13 @@ class _TypeDiff:
     def property(self, before: IrProperty, after: IrProperty) -> Iterator[Step]:
         if before.name != after.name:
             yield self.renamed(before.name, after.name)
-        yield from self.retyped(after.name, before.type, after.type)
+        yield from self.retyped(after.name, before.name, before.type, after.type)
         old, new = _metadata(before.annotations), _metadata(after.annotations)
         if old != new:
             yield UpdatePropertyMetadata(self.kind, self.name, after.name, new)
+        was, now = default_in(before.annotations), default_in(after.annotations)
+        if was != now:
+            yield UpdateDefault(self.kind, self.name, after.name, now)
         if self.follow_embeds(_other(before.annotations)) != _other(after.annotations):
             yield _refuse_annotations(self.entity(after.name))
 
@@ -210,7 +218,7 @@ class _TypeDiff:
             )
         return RenameProperty(self.kind, self.name, old, new)
 
-    def retyped(self, name: str, old: PropType, new: PropType) -> Iterator[Step]:
+    def retyped(self, name: str, was: str, old: PropType, new: PropType) -> Iterator[Step]:
         if old.nullable != new.nullable:
             step = RelaxProperty if new.nullable else RequireProperty
             yield step(self.kind, self.name, name)
@@ -219,7 +227,9 @@ class _TypeDiff:
             return
         reason = f"changing property type from {now} to {new} is not supported"
         added = _added_enum_values(now, new)
-        if not added:
+        if widens(now, new) and not (new.scalar is Scalar.F64 and self.is_key(was)):
+            yield ChangePropertyType(self.kind, self.name, name, now, new)
+        elif not added:
             yield _refuse(self.entity(name), reason, _REPLACE)
         elif self.allow_data_loss:
             yield ExtendEnum(self.kind, self.name, name, added)
@@ -228,18 +238,28 @@ class _TypeDiff:
             yield _refuse(self.entity(name), reason, hint)
 
     def added(self, prop: IrProperty) -> Step:
-        if prop.type.nullable:
-            return AddProperty(self.kind, self.name, prop.name, prop.type)
+        fill = backfill_of(prop)
+        if fill is not None and fill.is_property and fill.text not in self.pairs:
+            return _refuse(
+                self.entity(prop.name),
+                f"'{fill.text}', named by @backfill, is new itself",
+                "take the values from a property that is there already",
+            )
+        if prop.type.nullable or fill is not None:
+            return AddProperty(self.kind, self.name, prop.name, prop.type, fill)
         return _refuse(
             self.entity(prop.name),
             f"adding required property '{prop.name}' requires a backfill",
-            f"declare it nullable ({prop.type}?) and fill it afterwards",
+            f"say what rows get with @default(…) or @backfill(…), or declare it {prop.type}?",
         )
 
+    def is_key(self, name: str) -> bool:
+        """Whether an accepted property names the rows, whose ids are made of it."""
+        rules = self.before.constraints
+        return any(isinstance(found, Key) and name in found.columns for found in rules)
+
     def removed(self, name: str) -> Step:
-        if any(
-            isinstance(found, Key) and name in found.columns for found in self.before.constraints
-        ):
+        if self.is_key(name):
             reason = f"property '{name}' is part of the key, which names the rows"
             return _refuse(self.entity(name), reason, "add a new type and copy the rows")
         if self.allow_data_loss:
@@ -298,6 +318,14 @@ def _with_names(found: IrConstraint, now: Mapping[str, str]) -> IrConstraint:
             return replace(found, prop=now.get(found.prop, found.prop))
 
 
+def backfill_of(prop: IrProperty) -> Backfill | None:
+    """Return what rows that are there already get of a new property; None is null."""
+    if prop.backfill is not None:
+        return prop.backfill
+    default = None if prop.type.nullable else default_in(prop.annotations)
+    return None if default is None else Backfill(default)
+
+
 def _added_enum_values(old: PropType, new: PropType) -> tuple[str, ...]:
     """Return what a pure widening adds; nothing for any other change of type."""
     if old.enum_values is None or new.enum_values is None:
@@ -314,7 +342,7 @@ def _metadata(annotations: Iterable[Annotation]) -> tuple[Annotation, ...]:
 
 
 def _other(annotations: Iterable[Annotation]) -> tuple[Annotation, ...]:
-    return tuple(found for found in annotations if found.name not in _METADATA)
+    return tuple(found for found in annotations if found.name not in _UPDATED)
 
 
 def _entity(kind: TypeKind, name: str) -> str:

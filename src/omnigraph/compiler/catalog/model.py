@@ -6,7 +6,7 @@ name, properties in column order; nothing here depends on hash order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -36,6 +36,16 @@ class Property:
     type: PropType
     prop_id: int
     annotations: tuple[Annotation, ...] = ()
+
+    @property
+    def default(self) -> str | None:
+        """What stands in for a value that is left out, as text; see `schema.fills`."""
+        return default_in(self.annotations)
+
+
+def default_in(annotations: Iterable[Annotation]) -> str | None:
+    """Return what `@default` says among the annotations of a property."""
+    return next((one.value for one in annotations if one.name == "default"), None)
 
 
 @dataclass(frozen=True, slots=True)

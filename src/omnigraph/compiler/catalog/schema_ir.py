@@ -61,6 +61,17 @@ IrConstraint = Key | Unique | Index | Range | Check
 
 
 @dataclass(frozen=True, slots=True)
+class Backfill:
+    """A value for rows that lack one: of another property, if `is_property`, else a literal."""
+
+    text: str
+    is_property: bool = False
+
+    def __str__(self) -> str:
+        return self.text if self.is_property else quote(self.text)
+
+
+@dataclass(frozen=True, slots=True)
 class IrProperty:
     """One column; `prop_id` is unique within its type and survives renames."""
 
@@ -70,6 +81,8 @@ class IrProperty:
     annotations: tuple[Annotation, ...] = ()
     ordinal: int = field(default=0, compare=False)
     renamed_from: str | None = field(default=None, compare=False)
+    backfill: Backfill | None = field(default=None, compare=False)
+    """What rows that are there already get; an instruction to one migration."""
 
 
 @dataclass(frozen=True, slots=True)

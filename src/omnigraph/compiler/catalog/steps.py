@@ -11,7 +11,7 @@ from omnigraph.compiler.catalog.ir_json import (
     type_to_json,
 )
 from omnigraph.compiler.catalog.model import Annotation, Cardinality
-from omnigraph.compiler.catalog.schema_ir import IrConstraint, TypeKind, spell_constraint
+from omnigraph.compiler.catalog.schema_ir import Backfill, IrConstraint, TypeKind, spell_constraint
 from omnigraph.compiler.syntax import quote
 from omnigraph.compiler.types import PropType
 
@@ -43,12 +43,13 @@ class DropType:
 
 @dataclass(frozen=True, slots=True)
 class AddProperty:
-    """A new nullable column; existing rows hold null."""
+    """A new column; existing rows hold null, or what `fill` says."""
 
     type_kind: TypeKind
     type_name: str
     property_name: str
     property_type: PropType
+    fill: Backfill | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,27 @@ class ExtendEnum:
     type_name: str
     property_name: str
     added_values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePropertyType:
+    """The same values as a type that holds more."""
+
+    type_kind: TypeKind
+    type_name: str
+    property_name: str
+    from_type: PropType
+    to_type: PropType
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateDefault:
+    """Another value for what inserts and loads leave out; existing rows stay."""
+
+    type_kind: TypeKind
+    type_name: str
+    property_name: str
+    default: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +192,8 @@ Step = (
     | RenameProperty
     | DropProperty
     | ExtendEnum
+    | ChangePropertyType
+    | UpdateDefault
     | RelaxProperty
     | RequireProperty
     | AddConstraint
@@ -187,6 +211,8 @@ _PropertyStep = (
     AddProperty
     | DropProperty
     | ExtendEnum
+    | ChangePropertyType
+    | UpdateDefault
     | RelaxProperty
     | RequireProperty
     | UpdatePropertyMetadata
@@ -232,7 +258,13 @@ def _property_json(step: _PropertyStep) -> dict[str, Any]:
     match step:
         case AddProperty():
             found = type_to_json(step.property_type)
-            return _of_property("add_property", step, property_type=found)
+            fill = {} if step.fill is None else {"backfill": str(step.fill)}
+            return _of_property("add_property", step, property_type=found, **fill)
+        case ChangePropertyType():
+            ends = {"from": type_to_json(step.from_type), "to": type_to_json(step.to_type)}
+            return _of_property("change_property_type", step, **ends)
+        case UpdateDefault():
+            return _of_property("update_default", step, default=step.default)
         case DropProperty():
             return _of_property("drop_property", step)
         case ExtendEnum():
@@ -300,11 +332,24 @@ def _describe_type(step: _WholeType) -> str:
 
 
 def _describe_property(
-    step: AddProperty | DropProperty | ExtendEnum | RelaxProperty | RequireProperty,
+    step: AddProperty
+    | DropProperty
+    | ExtendEnum
+    | ChangePropertyType
+    | UpdateDefault
+    | RelaxProperty
+    | RequireProperty,
 ) -> str:
     match step:
         case AddProperty():
-            return f"add property {_column(step)} ({_spell_type(step.property_type)})"
+            fill = "" if step.fill is None else f", filled with {step.fill}"
+            return f"add property {_column(step)} ({_spell_type(step.property_type)}{fill})"
+        case ChangePropertyType():
+            ends = f"{_spell_type(step.from_type)} to {_spell_type(step.to_type)}"
+            return f"widen property {_column(step)} from {ends}"
+        case UpdateDefault():
+            value = "nothing" if step.default is None else quote(step.default)
+            return f"default property {_column(step)} to {value}"
         case DropProperty():
             return f"drop property {_column(step)}"
         case ExtendEnum():

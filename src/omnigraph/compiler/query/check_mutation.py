@@ -137,7 +137,7 @@ def _check_required(
     ctx: Context, statement: ast.Insert, kind: NodeType, given: dict[str, ast.PropertyValue]
 ) -> None:
     for name, prop in kind.properties.items():
-        if prop.type.nullable or name in given:
+        if prop.type.nullable or name in given or prop.default is not None:
             continue
         embed = kind.embeds.get(name)
         if embed is None or embed.by_hand:
@@ -155,7 +155,7 @@ def _check_required_edge(
             message = f"{kind.name} needs `{word}`, the id of a {end}"
             ctx.report("T12", message, statement.span, f"add `{word}: …`")
     for name, prop in kind.properties.items():
-        if not prop.type.nullable and name not in given:
+        if not prop.type.nullable and name not in given and prop.default is None:
             ctx.report("T12", f"{kind.name} needs `{name}`", statement.span, f"add `{name}: …`")
 
 

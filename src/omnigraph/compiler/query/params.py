@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from omnigraph.compiler.diagnostics import did_you_mean
+from omnigraph.compiler.diagnostics import closest, did_you_mean
 from omnigraph.compiler.query.literals import as_float, parse_date, parse_datetime
 from omnigraph.compiler.query.typed import NOW_PARAM, Param, RowCount
 from omnigraph.compiler.types import FLOATS, INTEGER_BOUNDS, INTEGERS, PropType, Scalar
@@ -67,8 +67,9 @@ class MissingParamError(ParamError):
 
     def __init__(self, param: Param, given: Sequence[str]) -> None:
         message = f"parameter '{param.name}' not provided, expected {param.type}"
-        close = did_you_mean(param.name, given)
-        super().__init__(param.name, "not provided", param.type, message=message, hint=close)
+        close = closest(param.name, given)
+        hint = None if close is None else f"'{close}' was given; did you mean '{param.name}'?"
+        super().__init__(param.name, "not provided", param.type, message=message, hint=hint)
 
 
 def bind_params(

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 from omnigraph.compiler.source import Span
 from omnigraph.compiler.types import PropType
+
+Form = Literal["string", "literal", "word", "call"]
+"""A quoted text, a number or truth value, a bare word, `now()`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class Annotation:
     value: str | None
     kwargs: tuple[tuple[str, str], ...]
     span: Span = field(compare=False)
+    form: Form = field(default="string", compare=False)
+    """How the value is written, which only `@default` and `@backfill` care about."""
 
 
 @dataclass(frozen=True, slots=True)

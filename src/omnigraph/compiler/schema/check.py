@@ -26,10 +26,11 @@ from omnigraph.compiler.schema.ast import (
     Unique,
     Unread,
 )
+from omnigraph.compiler.schema.fills import BACKFILL, FILLS, fill_value, is_fillable
 from omnigraph.compiler.schema.items import Reporter
 from omnigraph.compiler.schema.shape import Conflict, Shape, column_names, node_shape
 from omnigraph.compiler.source import Span
-from omnigraph.compiler.types import PropType, Scalar
+from omnigraph.compiler.types import PropType, Scalar, widens
 
 _ENDPOINTS = ("src", "dst")
 _ONCE = frozenset({"description", "instruction", "rename_from"})
@@ -71,6 +72,7 @@ class _Checker:
                 self.report("S005", message, found.span, hint)
         self.properties(interface.properties, "node")
         types = {prop.name.text: prop.type for prop in interface.properties}
+        self.fills(interface.properties, types, complete=False)
         for constraint in interface.constraints:
             self.constraint(constraint, types, owner, complete=True)
         self.one_key(interface.constraints, owner)
@@ -87,6 +89,8 @@ class _Checker:
         self.interfaces(node, shape, interfaces)
         types = {prop.name.text: prop.type for prop in reversed(shape.properties)}
         complete = not shape.unknown
+        self.fills(node.properties, types, complete=complete)
+        self.no_fills_of_keys(node, shape)
         for constraint in node.constraints:
             self.constraint(constraint, types, owner, complete=complete)
         self.one_key(shape.constraints, owner, heir=node)
@@ -104,6 +108,7 @@ class _Checker:
         endpoint = PropType(Scalar.STRING)
         types = dict.fromkeys(_ENDPOINTS, endpoint)
         types |= {prop.name.text: prop.type for prop in reversed(edge.properties)}
+        self.fills(edge.properties, types, complete=True)
         for constraint in edge.constraints:
             if isinstance(constraint, Unique | Index):
                 self.constraint(constraint, types, owner, complete=True)
@@ -201,6 +206,33 @@ class _Checker:
             if found.kwargs:
                 self.report("S011", f"@{found.name} takes no settings", found.span)
 
+    def fills(
+        self, properties: tuple[Property, ...], types: Mapping[str, PropType], *, complete: bool
+    ) -> None:
+        """Check what fills missing values; `complete` when `types` has all there are."""
+        for prop in properties:
+            for found in prop.annotations:
+                if found.name in FILLS:
+                    problem = _fill_problem(prop, found, types, complete=complete)
+                    if problem is not None:
+                        text = f"@{found.name} on `{prop.name}`: {problem}"
+                        self.report("S017", text, found.span)
+
+    def no_fills_of_keys(self, node: NodeDecl, shape: Shape) -> None:
+        named = {
+            name.text
+            for constraint in shape.constraints
+            if isinstance(constraint, Key)
+            for name in column_names(constraint)
+        }
+        own = {prop.name.text for prop in node.properties}
+        for prop in shape.properties:
+            for found in prop.annotations:
+                if found.name in FILLS and prop.name.text in named:
+                    span = found.span if prop.name.text in own else node.name.span
+                    text = f"@{found.name} on `{prop.name}`: a key names its row and is never made"
+                    self.report("S017", text, span)
+
     def embed(
         self,
         prop: Property,
@@ -235,6 +267,36 @@ class _Checker:
                 self.report("S012", f"@embed has no setting `{key}`", span, "only `model`")
             elif not value.strip():
                 self.report("S012", "@embed model must not be blank", span)
+
+
+def _fill_problem(
+    prop: Property, found: Annotation, types: Mapping[str, PropType], *, complete: bool
+) -> str | None:
+    """Return why an annotation cannot fill a property, or None if it can."""
+    kind, text = prop.type, found.value
+    if text is None or found.kwargs:
+        return "it takes one value"
+    if found.form == "word" and found.name == BACKFILL:
+        source = types.get(text)
+        if source is None:
+            return f"there is no property `{text}` to take it from" if complete else None
+        same = source.required() == kind.required()
+        if not (same or widens(source.required(), kind.required())):
+            return f"`{text}` is {source}"
+        return None
+    if found.form == "call" and kind.scalar is not Scalar.DATETIME:
+        return f"now() is a DateTime, not {kind.required()}"
+    is_text = kind.scalar in (Scalar.STRING, Scalar.DATE, Scalar.DATETIME)
+    wanted = (
+        {"string", "word"} if kind.enum_values else {"string", "call"} if is_text else {"literal"}
+    )
+    if found.form not in wanted and is_fillable(kind):
+        return f"`{text}` is no {kind.required()}"
+    try:
+        fill_value(kind, text, 0)
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def _column_problem(constraint: Constraint, found: PropType) -> str | None:

@@ -16,12 +16,14 @@ from omnigraph.compiler.schema.ast import (
     Check,
     ColumnsConstraint,
     Constraint,
+    Form,
     Index,
     Key,
     Name,
     Range,
     Unique,
 )
+from omnigraph.compiler.schema.fills import FILLS, NOW
 from omnigraph.compiler.source import Span
 from omnigraph.compiler.syntax import unescape
 
@@ -78,7 +80,15 @@ class Setting:
     span: Span
 
 
-Arg = Name | Literal | Bounds | Setting
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`name()`."""
+
+    name: Name
+    span: Span
+
+
+Arg = Name | Literal | Bounds | Setting | Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +113,8 @@ def read_item(tree: Tree[Any], report: Reporter) -> Item | None:
     span = Span(start, name.span.end)
     if args_tree is None:
         return Item(name, None, span)
-    args = [_read_arg(arg, report) for arg in children(args_tree)]
+    signed = name.text in FILLS
+    args = [_read_arg(arg, report, signed=signed) for arg in children(args_tree)]
     sound = tuple(arg for arg in args if arg is not None)
     return Item(name, sound, span) if len(sound) == len(args) else None
 
@@ -111,6 +122,7 @@ def read_item(tree: Tree[Any], report: Reporter) -> Item | None:
 def read_annotation(item: Item, report: Reporter) -> Annotation | None:
     """Return a kept annotation: at most one value, then settings."""
     value: str | None = None
+    form: Form = "string"
     kwargs: dict[str, str] = {}
     for place, arg in enumerate(item.args or ()):
         match arg:
@@ -119,8 +131,16 @@ def read_annotation(item: Item, report: Reporter) -> Annotation | None:
             case Setting() if place > 0:
                 report("S010", f"`{arg.key}` is given twice", arg.span)
                 return None
-            case Name() | Literal() if place == 0:
-                value = arg.text
+            case Name() if place == 0:
+                value, form = arg.text, "word"
+            case Literal() if place == 0:
+                value, form = arg.text, "string" if arg.is_string else "literal"
+            case Call() if place == 0 and item.name.text in FILLS and arg.name.text == "now":
+                value, form = NOW, "call"
+            case Call():
+                hint = "@default and @backfill take now()"
+                report("S011", f"@{item.name} takes no `{arg.name}()`", arg.name.span, hint)
+                return None
             case Bounds():
                 report("S011", f"@{item.name} takes no range", arg.span)
                 return None
@@ -131,7 +151,7 @@ def read_annotation(item: Item, report: Reporter) -> Annotation | None:
                     arg.span,
                 )
                 return None
-    return Annotation(item.name.text, value, tuple(sorted(kwargs.items())), item.span)
+    return Annotation(item.name.text, value, tuple(sorted(kwargs.items())), item.span, form)
 
 
 def read_constraint(item: Item, report: Reporter) -> Constraint | None:
@@ -217,7 +237,7 @@ def _check(item: Item, args: tuple[Arg, ...], report: Reporter) -> Check | None:
             return None
 
 
-def _read_arg(tree: Tree[Any], report: Reporter) -> Arg | None:
+def _read_arg(tree: Tree[Any], report: Reporter, *, signed: bool) -> Arg | None:
     match str(tree.data):
         case "word":
             token = children(tree)[0]
@@ -226,8 +246,11 @@ def _read_arg(tree: Tree[Any], report: Reporter) -> Arg | None:
             return Name(str(token), token_span(token))
         case "string":
             return _string(children(tree)[0], report)
+        case "call":
+            token = children(tree)[0]
+            return Call(Name(str(token), token_span(token)), token_span(token))
         case "number":
-            return _bare_number(tree, report)
+            return _bare_number(tree, report, signed=signed)
         case "range":
             return _bounds(tree, report)
         case _:
@@ -249,8 +272,11 @@ def _string(token: Token, report: Reporter) -> Literal | None:
         return None
 
 
-def _bare_number(tree: Tree[Any], report: Reporter) -> Literal | None:
+def _bare_number(tree: Tree[Any], report: Reporter, *, signed: bool) -> Literal | None:
     minus, digits = children(tree)
+    if minus is not None and signed:
+        start = token_span(minus).start
+        return Literal(f"-{digits}", is_string=False, span=Span(start, token_span(digits).end))
     if minus is not None:
         report("S011", "a negative number is only allowed in a range", token_span(minus))
         return None

@@ -23,6 +23,7 @@ from omnigraph.storage.manifest.line import Line, TableMove
 from omnigraph.storage.tables.equal import cells_unequal
 from omnigraph.storage.tables.predicate import is_in
 from omnigraph.storage.tables.scan import Reader
+from omnigraph.storage.tables.widen import widened
 
 _WRITTEN_AT = "_row_last_updated_at_version"
 
@@ -145,6 +146,8 @@ class Past:
                 continue
             now = after.row[pair.after]
             was = _null_like(now) if pair.before is None else before.row[pair.before]
+            if pair.kind is not None:  # a wider type since: the same value is no change
+                was, now = widened(was, pair.kind), widened(now, pair.kind)
             if cells_unequal(pa.table({"": was}), pa.table({"": now}), [""]).any():
                 changed.append(self._name_now(after.kind, pair.after))
         return tuple(changed)

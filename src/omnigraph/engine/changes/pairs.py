@@ -10,8 +10,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+import pyarrow as pa
+
 from omnigraph.api.words import EntityKind
 from omnigraph.base.ids import TableKey
+from omnigraph.compiler.catalog.arrow import arrow_type
 from omnigraph.compiler.catalog.model import (
     DST,
     EDGE_SYSTEM_COLUMNS,
@@ -21,6 +24,7 @@ from omnigraph.compiler.catalog.model import (
     EdgeType,
     NodeType,
 )
+from omnigraph.compiler.types import widens
 from omnigraph.errors import NotFoundError
 from omnigraph.storage.delta.side import ColumnPair
 from omnigraph.storage.files.records import TableVersion
@@ -68,7 +72,10 @@ class TypePair:
         pairs = [ColumnPair(name, name, name) for name in ends if name != ID]
         was = {} if self.before is None else _by_id(self.before)
         now = {} if self.after is None else _by_id(self.after)
-        pairs += [ColumnPair(name, was.get(prop), name) for prop, name in now.items()]
+        pairs += [
+            ColumnPair(name, was.get(prop), name, self._common(was.get(prop), name))
+            for prop, name in now.items()
+        ]
         taken = set(now.values())
         pairs += [
             ColumnPair(f"{name} (dropped)" if name in taken else name, name, None)
@@ -76,6 +83,15 @@ class TypePair:
             if prop not in now
         ]
         return pairs
+
+    def _common(self, was: str | None, name: str) -> pa.DataType | None:
+        """Return the type that holds the values of both sides, if one of them was widened."""
+        if was is None or self.before is None or self.after is None:
+            return None
+        old, new = self.before.properties[was].type, self.after.properties[name].type
+        if arrow_type(old) == arrow_type(new):
+            return None
+        return arrow_type(new if widens(old, new) else old)
 
 
 def paired_types(

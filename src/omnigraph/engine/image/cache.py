@@ -22,7 +22,7 @@ from omnigraph.engine.image.arrays import one_array
 from omnigraph.engine.image.blobs import described
 from omnigraph.engine.image.layers import layers_of
 from omnigraph.engine.image.postings import Postings, build_lists, with_changes
-from omnigraph.engine.image.table import BaseTable, TableImage, fresh_image
+from omnigraph.engine.image.table import BaseTable, Renamed, TableImage, fresh_image
 from omnigraph.engine.image.vectors import Vectors, build_base
 from omnigraph.storage.delta.warm import rows_since
 from omnigraph.storage.files.records import TableVersion
@@ -171,8 +171,8 @@ class ImageCache:
 
         def build() -> Postings:
             lists = self.get(
-                ("lists", image.base, prop),
-                lambda: build_lists(image.base.arrays([prop])[0]),
+                ("lists", image.base, image.base_key(prop)),
+                lambda: build_lists(image.base_array(prop)),
                 lambda found: found.nbytes,
                 lambda _: (image.base,),
             )
@@ -186,8 +186,8 @@ class ImageCache:
 
         def build() -> Vectors:
             base = self.get(
-                ("matrix", image.base, prop),
-                lambda: build_base(image.base.arrays([prop])[0]),
+                ("matrix", image.base, image.base_key(prop)),
+                lambda: build_base(image.base_array(prop)),
                 lambda found: found.nbytes,
                 lambda _: (image.base,),
             )
@@ -384,6 +384,9 @@ def _refreshed(
     since = rows_since(kernel, version, table)
     if since is None or image.is_outgrown_by(since.count):
         return None
+    if since.columns is not None:
+        kinds = {field.name: field.type for field in described(since.columns.empty).schema}
+        image = image.under(Renamed(since.columns.names, kinds))
     if not since.count:
         return image
     upserts = _loose(since.upserts) if len(since.upserts) else None

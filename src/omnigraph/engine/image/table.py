@@ -7,7 +7,7 @@ dead rows. Nothing here is ever changed in place, so readers of an older version
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -66,6 +66,22 @@ class BaseTable:
         return held + (self.ids.nbytes if "ids" in self.__dict__ else 0)
 
 
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """What columns are called in a base that was read under another schema."""
+
+    names: Mapping[str, str | None]
+    """The names a base has, by the names now; None where it has no such column: all is null."""
+    kinds: Mapping[str, pa.DataType]
+
+    def over(self, earlier: Renamed | None) -> Renamed:
+        """Return this for a base whose columns were called otherwise already."""
+        if earlier is None:
+            return self
+        kept = {now: None if was is None else earlier.names[was] for now, was in self.names.items()}
+        return Renamed(kept, self.kinds)
+
+
 @dataclass(frozen=True, eq=False)
 class TableImage:
     """A base and its overlay. `dead` marks positions whose row is gone.
@@ -79,6 +95,8 @@ class TableImage:
     overlay: pa.Table | None = None
     dead: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     _added: dict[str, int] = field(default_factory=dict, repr=False)
+    renamed: Renamed | None = None
+    """Set if the base was read when the table had other columns."""
     _columns: dict[str, Column] = field(default_factory=dict, repr=False)
     _codes: dict[str, Ints] = field(default_factory=dict, repr=False)
 
@@ -129,9 +147,38 @@ class TableImage:
         found = self._columns.get(name)
         if found is None:
             overlay = None if self.overlay is None else one_array(self.overlay.column(name))
-            found = Column(self.base.arrays([name])[0], self.patch, overlay)
+            found = Column(self.base_array(name), self.patch, overlay)
             self._columns[name] = found
         return found
+
+    def base_array(self, name: str) -> pa.Array:
+        """Return a column of the base by the name it has now."""
+        if self.renamed is None:
+            return self.base.arrays([name])[0]
+        stored = self.renamed.names[name]
+        if stored is None:
+            return pa.nulls(self.base.rows, self.renamed.kinds[name])
+        return self.base.arrays([stored])[0]
+
+    def base_key(self, name: str) -> object:
+        """Return what tells a column of the base from all others it has, or is said to have."""
+        if self.renamed is None:
+            return name
+        stored = self.renamed.names[name]
+        return (name, str(self.renamed.kinds[name])) if stored is None else stored
+
+    def under(self, renamed: Renamed) -> TableImage:
+        """Return the same rows under columns that are called otherwise, came or went."""
+        overlay = self.overlay
+        if overlay is not None:
+            overlay = pa.table(
+                {
+                    now: pa.nulls(len(overlay), renamed.kinds[now]) if was is None else overlay[was]
+                    for now, was in renamed.names.items()
+                }
+            )
+        known = renamed.over(self.renamed)
+        return TableImage(self.base, self.patch, overlay, self.dead, self._added, known)
 
     def sort_codes(self, name: str) -> Ints:
         """Return, by position, integers that sort like a column; kept for the next query."""
@@ -224,7 +271,7 @@ class TableImage:
         total: int,
     ) -> TableImage:
         if not kept:
-            return TableImage(self.base, self.patch, None, dead, added)
+            return TableImage(self.base, self.patch, None, dead, added, self.renamed)
         order = sorted(kept)
         old_rows = 0 if self.overlay is None else self.overlay.num_rows
         rows = [row if part == 0 else old_rows + row for part, row in (kept[at] for at in order)]
@@ -233,9 +280,8 @@ class TableImage:
         overlay = pa.concat_tables(parts).take(pa.array(rows, pa.int64()))
         base_rows = self.patch.base_rows
         updated = np.asarray([at for at in order if at < base_rows], np.int64)
-        return TableImage(
-            self.base, Patch(base_rows, updated, total - base_rows), overlay, dead, added
-        )
+        patch = Patch(base_rows, updated, total - base_rows)
+        return TableImage(self.base, patch, overlay, dead, added, self.renamed)
 
 
 def fresh_image(rows: int, load: ColumnLoader) -> TableImage:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from omnigraph.engine.image.arrays import Mask
 from omnigraph.engine.merge.images import Images, joined, same
 from omnigraph.errors import ConflictError, NotFoundError
 from omnigraph.storage.delta.confirm import Changed
+from omnigraph.storage.delta.side import ColumnPair
 from omnigraph.storage.delta.table import TableDelta, table_delta
 from omnigraph.storage.files.records import TableVersion
 from omnigraph.storage.manifest.ancestry import Parents, lowest_common_ancestors
@@ -38,6 +40,12 @@ class MergeBaseExpiredError(ConflictError):
         )
 
 
+Pairs: TypeAlias = Callable[
+    [TableKey, TableVersion | None, TableVersion | None], Sequence[ColumnPair]
+]
+"""Tells which column of one version of a table is which of another."""
+
+
 @dataclass(frozen=True, slots=True)
 class Based:
     """Rows of the base by id, and the ids of which nobody can say what their base was."""
@@ -50,12 +58,21 @@ class Bases:
     """The lowest common ancestors of a merge; the first one stands for all where they agree."""
 
     def __init__(
-        self, commits: Sequence[CommitId], parents: Parents, open_at: Callable[[CommitId], Snapshot]
+        self,
+        commits: Sequence[CommitId],
+        parents: Parents,
+        open_at: Callable[[CommitId], Snapshot],
+        pairs: Pairs | None = None,
     ) -> None:
         self.commits = tuple(commits)
         self._parents = parents
         self._open_at = open_at
+        self._pairs = pairs
         self._known: dict[CommitId, Snapshot] = {}
+
+    def seen(self, open_at: Callable[[CommitId], Snapshot], pairs: Pairs) -> Bases:
+        """Return the same bases under another schema."""
+        return Bases(self.commits, self._parents, open_at, pairs)
 
     def snapshot(self, commit_id: CommitId) -> Snapshot:
         """Return the state of a base.
@@ -82,8 +99,10 @@ class Bases:
             MergeBaseExpiredError: its rows there were cleaned up.
         """
         first = self.first
+        before = first.tables.get(key)
+        columns = None if self._pairs is None else self._pairs(key, before, after)
         try:
-            return table_delta(first.kernel, first.tables.get(key), after)
+            return table_delta(first.kernel, before, after, columns=columns)
         except SnapshotExpiredError as error:
             raise MergeBaseExpiredError(first.commit_id) from error
 

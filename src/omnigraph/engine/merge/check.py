@@ -39,11 +39,12 @@ from omnigraph.storage.manifest.snapshot import Snapshot
 
 Kind = NodeType | EdgeType
 OtherSide = Callable[[str], "Other"]
-_TYPES = {
+KIND_OF_RULE = {
     Rule.UNIQUE: ConflictKind.UNIQUE_VIOLATION,
     Rule.ENDPOINT: ConflictKind.ORPHAN_EDGE,
     Rule.CARDINALITY: ConflictKind.CARDINALITY_VIOLATION,
 }
+"""What a broken rule is called as a conflict; the others are about values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +281,6 @@ def _conflict(kind: Kind, violation: Violation, type_: ConflictKind | None = Non
     return MergeConflict(
         kind.table_key,
         None if violation.rule is Rule.CARDINALITY else violation.row_id,
-        type_ or _TYPES[violation.rule],
+        type_ or KIND_OF_RULE[violation.rule],
         violation.message,
     )

@@ -21,7 +21,8 @@ from omnigraph.engine.merge.run import (
     combine,
     commit_combined,
 )
-from omnigraph.errors import BadRequestError
+from omnigraph.engine.merge.schemas import have_one_schema
+from omnigraph.errors import BadRequestError, ConflictError
 from omnigraph.storage.files.records import Commit
 from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.store import GraphStore
@@ -78,6 +79,21 @@ def replay(store: GraphStore, catalog_at: CatalogAt, wanted: Replay) -> Replayed
     return again_if_moved(partial(_replay_once, store, catalog_at, wanted, commit.id, states))
 
 
+class SchemasDifferError(ConflictError):
+    """The schema was another one before or after a commit, or is another one now."""
+
+
+def _require_one_schema(*states: Snapshot) -> None:
+    if not have_one_schema(*states):
+        first, *others = states
+        other = next(one for one in others if not have_one_schema(first, one))
+        raise SchemasDifferError(
+            f"'{first.branch}' at commit {first.commit_id} and '{other.branch}' at commit "
+            f"{other.commit_id} have different schemas",
+            hint="give the branch the schema of that time first, or merge instead",
+        )
+
+
 def _parent(commit: Commit, wanted: Replay) -> CommitId:
     """Return the commit that a change is measured against."""
     parents = commit.parents
@@ -114,6 +130,7 @@ def _replay_once(
     ours = store.snapshot(wanted.branch) if session is None else session.base
     base, theirs = states(ours)
     catalog = catalog_at(ours)
+    _require_one_schema(ours, theirs, base)
     bases = Bases([base.commit_id], {}, lambda _: base)
     try:
         found = combine(bases, theirs, ours, catalog, wanted.said)

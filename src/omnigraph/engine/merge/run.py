@@ -25,7 +25,14 @@ from omnigraph.engine.merge.conflicts import Conflicts
 from omnigraph.engine.merge.images import ID, changed_ids, columns_of, joined
 from omnigraph.engine.merge.resolve import Resolutions, settle
 from omnigraph.engine.merge.rows import TableMerge, merge_rows
+from omnigraph.engine.merge.schemas import (
+    Agreement,
+    agree,
+    broken_by_new_rules,
+    have_one_schema,
+)
 from omnigraph.engine.merge.spaces import merged_records
+from omnigraph.engine.schema.apply import commit_change
 from omnigraph.engine.write.validate import key_columns
 from omnigraph.errors import BadRequestError, ConflictError
 from omnigraph.storage.commit.session import (
@@ -46,15 +53,13 @@ from omnigraph.storage.tables.failures import SnapshotExpiredError
 from omnigraph.storage.tables.foreign import same_columns
 
 _ATTEMPTS = 6
+SCHEMA_OF_MERGE = "schema for the merge of"
+"""What a commit says that brings a target the schema of a merge, right before the merge."""
 _PINNED_FROM = 50_000
 """Rows from which on a merge may outlast the time that cleanup leaves everything alone."""
 
 CatalogAt = Callable[[Snapshot], Catalog]
 T = TypeVar("T")
-
-
-class SchemasDifferError(ConflictError):
-    """Both branches have a schema of their own."""
 
 
 class MergeOvertakenError(ConflictError):
@@ -112,7 +117,6 @@ def merge(store: GraphStore, catalog_at: CatalogAt, request: Request) -> Merge:
     Raises:
         MergeConflictError: both sides changed what does not go together; nothing was written.
         MergeBaseExpiredError: the rows both began from are gone.
-        SchemasDifferError: the branches have different schemas.
         MergeOvertakenError: others wrote the same rows again and again meanwhile.
     """
     source = layout.parse_branch(request.source, operation="merge")
@@ -137,7 +141,10 @@ def again_if_moved(attempt: Callable[[], T]) -> T:
     )
 
 
-def _merge_once(store: GraphStore, catalog_at: CatalogAt, request: Request) -> Merge:
+def _merge_once(
+    store: GraphStore, catalog_at: CatalogAt, request: Request, prepared: Merge | None = None
+) -> Merge:
+    """Merge, or bring the target the schema of the merge and begin again: `prepared` says so."""
     session = None
     if not request.preview:
         begin = partial(store.begin, writer_kind="BranchMerge", message=request.message)
@@ -151,15 +158,25 @@ def _merge_once(store: GraphStore, catalog_at: CatalogAt, request: Request) -> M
         return Merge("already_up_to_date", *names, sides.bases)
     bases = _bases(store, request.base, sides.bases, sides.parents, names)
     is_behind = ours.logical_commit_id in ancestors(sides.parents, theirs.commit_id)
+    if prepared is not None and prepared.commit is not None:
+        is_behind |= prepared.outcome == "fast_forward" and prepared.commit.id == ours.commit_id
     outcome: Outcome = "fast_forward" if is_behind and request.base is None else "merged"
     with ExitStack() as pins:
         if session is not None:
             _pin(pins, bases, theirs, ours)
-        found = combine(bases, theirs, ours, catalog_at(ours), request.said)
+        agreement = _agreement(store, bases, theirs, ours)
+        if agreement is None:
+            found = combine(bases, theirs, ours, catalog_at(ours), request.said)
+        else:
+            found = combine_under(agreement, request.said)
         if session is None:
             return Merge(outcome, *names, bases.commits, None, found.counts, found.conflicts)
         if found.conflicts.total:
             raise found.conflicts.error()
+        if agreement is not None and agreement.change is not None:
+            commit = _bring_schema(store, agreement, request, names[0])
+            brought = Merge(outcome, *names, commit=commit)
+            return _merge_once(store, catalog_at, request, brought)
         told = {"merge": outcome, "source": names[0], "resolved": request.said.as_json()}
         made = commit_combined(
             session,
@@ -172,6 +189,27 @@ def _merge_once(store: GraphStore, catalog_at: CatalogAt, request: Request) -> M
             alone=outcome == "fast_forward",  # else it is none any more
         )
     return Merge(outcome, *names, bases.commits, made.commit, found.counts)
+
+
+def _agreement(
+    store: GraphStore, bases: Bases, theirs: Snapshot, ours: Snapshot
+) -> Agreement | None:
+    """Return the schema of a merge if its sides have, or began with, different ones."""
+    began = [bases.snapshot(commit) for commit in bases.commits]
+    return None if have_one_schema(theirs, ours, *began) else agree(store, bases, theirs, ours)
+
+
+def _bring_schema(store: GraphStore, agreement: Agreement, request: Request, source: str) -> Commit:
+    """Give the target the schema of the merge, as a commit of its own."""
+    message = f"{SCHEMA_OF_MERGE} '{source}'" + (f": {request.message}" if request.message else "")
+    begin = partial(store.begin, writer_kind="SchemaApply", message=message)
+    session = begin(request.target, request.actor)
+    if session.base.commit_id != agreement.ours.commit_id:
+        raise _TargetMovedError("others wrote to it")
+    assert agreement.change is not None
+    told = {"schema_of_merge": source}
+    made = commit_change(store, session, agreement.change, agreement.files, told)
+    return made.commit
 
 
 def _bases(
@@ -200,31 +238,36 @@ def _pin(pins: ExitStack, bases: Bases, *states: Snapshot) -> None:
         pins.enter_context(state.pin())
 
 
-def require_one_schema(*states: Snapshot) -> None:
-    """Refuse to put rows of one schema beside rows of another.
-
-    Raises:
-        SchemasDifferError: two of the states have different ones.
-    """
-    first = states[0]
-    for other in states[1:]:
-        if first.files.get(layout.MEANING) != other.files.get(layout.MEANING):
-            raise SchemasDifferError(
-                f"'{first.branch}' at commit {first.commit_id} and '{other.branch}' at commit "
-                f"{other.commit_id} have different schemas",
-                hint="bring both to one schema first",
-            )
-
-
 def combine(
     bases: Bases, theirs: Snapshot, ours: Snapshot, catalog: Catalog, said: Resolutions
 ) -> Combined:
     """Return what the changes of `theirs` since the bases do to `ours`, and what conflicts."""
-    require_one_schema(ours, theirs, *(bases.snapshot(commit) for commit in bases.commits))
+    return _combined(bases, theirs, ours, catalog, said, None)
+
+
+def combine_under(agreement: Agreement, said: Resolutions) -> Combined:
+    """Return the same for sides that are seen under the schema both come to."""
+    one = agreement
+    if one.conflicts:
+        return Combined({}, Conflicts({}, one.conflicts))
+    found = _combined(one.bases, one.theirs, one.ours, one.catalog, said, one)
+    if found.conflicts.total:
+        return found
+    return Combined(found.tables, Conflicts({}, list(broken_by_new_rules(one, found.tables))))
+
+
+def _combined(
+    bases: Bases,
+    theirs: Snapshot,
+    ours: Snapshot,
+    catalog: Catalog,
+    said: Resolutions,
+    agreement: Agreement | None,
+) -> Combined:
     tables: dict[TableKey, TableMerge] = {}
     for key in sorted({*theirs.tables, *ours.tables}):
         checkpoint("merging")
-        found = _table(key, bases, theirs, ours, catalog)
+        found = _table(key, bases, theirs, ours, catalog, agreement)
         if found is not None:
             settle(found, said, catalog)
             if found.conflicts is not None or not found.is_empty or len(found.agreed):
@@ -247,7 +290,12 @@ def _refuse_unknown(said: Resolutions, known: set[TableKey]) -> None:
 
 
 def _table(
-    key: TableKey, bases: Bases, theirs: Snapshot, ours: Snapshot, catalog: Catalog
+    key: TableKey,
+    bases: Bases,
+    theirs: Snapshot,
+    ours: Snapshot,
+    catalog: Catalog,
+    agreement: Agreement | None,
 ) -> TableMerge | None:
     """Return what happens to one table; None if nothing can."""
     mine, here = theirs.tables.get(key), ours.tables.get(key)
@@ -257,10 +305,9 @@ def _table(
     if _place(mine) == _place(here):
         return _alike(key, bases, mine)
     if mine is None or here is None:
-        raise ConflictError(
-            f"{key} is on one of the branches alone",
-            hint="bring both to one schema first",
-        )
+        return merge_rows(key, bases, mine, here)
+    if agreement is not None and not agreement.takes_whole(key):
+        return merge_rows(key, bases, mine, here)
     untouched = len(began) == 1 and _place(here) == _place(began[0])
     is_shared = layout.fork_owner(here.branch) != ours.branch
     if untouched and mine.branch is None and is_shared and mine.version > here.version:

@@ -59,8 +59,8 @@ class SnapshotImages:
         """Return how many different values a column has, as counted once for its base."""
         image = self._table(key, in_place=is_node_key(key))
         return self._cache.get(
-            ("values", image.base, prop),
-            lambda: count(image.base.arrays([prop])[0]),
+            ("values", image.base, image.base_key(prop)),
+            lambda: count(image.base_array(prop)),
             lambda _: 0,
             lambda _: (image.base,),
         )

@@ -8,7 +8,7 @@ first makes the other plan again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,12 +17,12 @@ from omnigraph.api.texts import SchemaStep
 from omnigraph.base.budget import unstoppable
 from omnigraph.base.ids import TableKey
 from omnigraph.compiler.catalog.build import LoadedSchema, catalog_of, load_schema
-from omnigraph.compiler.catalog.migration import plan_schema_migration
-from omnigraph.compiler.catalog.schema_ir import SchemaIr
+from omnigraph.compiler.catalog.migration import backfill_of, plan_schema_migration
+from omnigraph.compiler.catalog.schema_ir import IrType, SchemaIr
 from omnigraph.compiler.source import Source
 from omnigraph.engine.contract import accepted_ir, contract_files, schema_step
 from omnigraph.engine.schema.rules import NewRules, check_rows, new_rules
-from omnigraph.engine.schema.tables import TableChanges, table_changes
+from omnigraph.engine.schema.tables import Fills, TableChanges, table_changes
 from omnigraph.errors import ConflictError
 from omnigraph.storage.commit.session import (
     Committed,
@@ -99,7 +99,7 @@ def _apply_once(store: GraphStore, request: Request) -> Applied:
         raise SchemaUnsupportedError(one for one in steps if one.kind == "unsupported_change")
     if not steps:
         return Applied(steps, base, None)
-    change = Change.between(accepted, desired)
+    change = Change.between(accepted, desired, store.kernel.clock.now_us() // 1_000)
     change.check(base)
     if session is None:
         return Applied(steps, base, None)
@@ -116,11 +116,11 @@ class Change:
     rules: Sequence[NewRules]
 
     @classmethod
-    def between(cls, accepted: SchemaIr, desired: LoadedSchema) -> Change:
+    def between(cls, accepted: SchemaIr, desired: LoadedSchema, now_ms: int) -> Change:
         """Return what turns one schema into another."""
-        before = catalog_of(accepted)
-        after = desired.catalog
-        return cls(table_changes(before, after), new_rules(before, after))
+        before, after = catalog_of(accepted), desired.catalog
+        tables = table_changes(before, after, _fills(desired.ir), now_ms)
+        return cls(tables, new_rules(before, after, tables))
 
     def check(self, state: Snapshot) -> None:
         """Return only if all rows of a state may stay.
@@ -131,11 +131,21 @@ class Change:
         check_rows(self.rules, state)
 
 
+def _fills(ir: SchemaIr) -> Fills:
+    kinds: list[IrType] = [*ir.nodes, *ir.edges]
+    return {
+        (one.type_id, prop.prop_id): fill
+        for one in kinds
+        for prop in one.properties
+        if (fill := backfill_of(prop)) is not None
+    }
+
+
 def commit_change(
     store: GraphStore,
     session: WriteSession,
     change: Change,
-    files: dict[str, bytes],
+    files: Mapping[str, bytes],
     told: object,
 ) -> Committed:
     """Write a change of schema whose rules the session's base was checked for.

@@ -7,13 +7,14 @@ columns are held.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from omnigraph.base.budget import checkpoint
 from omnigraph.base.ids import TableKey
+from omnigraph.compiler.catalog.arrow import arrow_type
 from omnigraph.compiler.catalog.model import (
     Cardinality,
     Catalog,
@@ -22,13 +23,14 @@ from omnigraph.compiler.catalog.model import (
     Property,
     Range,
 )
-from omnigraph.engine.schema.tables import GraphType, stored_properties, type_changes
+from omnigraph.engine.schema.tables import GraphType, TableChanges, stored_properties, type_changes
 from omnigraph.engine.write.cardinality import broken_cardinality
 from omnigraph.engine.write.change_set import ID, ChangeSet, TableChange
 from omnigraph.engine.write.validate import broken_uniqueness
 from omnigraph.engine.write.values import broken_values
 from omnigraph.engine.write.violations import Broken, Violations
 from omnigraph.storage.manifest.snapshot import Snapshot
+from omnigraph.storage.tables.compute import Computed
 
 _ROWS = 65_536
 
@@ -43,8 +45,10 @@ class NewRules:
     """The type as it will be, with nothing but rules that one row can break."""
     together: GraphType
     """The same, with nothing but rules that rows break together."""
-    names: dict[str, str]
+    names: Mapping[str, str]
     """Columns by the names they will have, and what they are called before."""
+    made: Mapping[str, Computed]
+    """Columns that rows do not have yet, and how they come to be."""
 
     @property
     def is_empty(self) -> bool:
@@ -54,7 +58,7 @@ class NewRules:
     @property
     def _about_values(self) -> list[str]:
         kind = self.values
-        named = [name for name in kind.properties if name in self.names]
+        named = [*kind.properties]
         if isinstance(kind, NodeType):
             named += [*(rule.prop for rule in kind.ranges), *(rule.prop for rule in kind.checks)]
         return list(dict.fromkeys(named))
@@ -69,42 +73,58 @@ class NewRules:
         """Yield the rules that rows of a state break."""
         if not snapshot.table(self.table).row_count:
             return
-        if self._about_values:
-            reader = snapshot.open(self.table)
-            stored = self._stored([ID, *self._about_values])
-            for batch in reader.batches(list(stored), batch_size=_ROWS):
-                rows = pa.Table.from_batches([batch]).rename_columns(list(stored.values()))
+        reader, about = snapshot.open(self.table), self._about_values
+        if about:
+            for batch in reader.batches(self._stored(about), batch_size=_ROWS):
+                rows = self._under_new_names(pa.Table.from_batches([batch]), about)
                 yield from broken_values(self.values, rows)
         kind = self.together
-        named = [ID, *(name for group in kind.unique for name in group)]
+        named = [name for group in kind.unique for name in group]
         named += ["src"] if self._counts else []
-        if len(named) > 1:
-            rows = self._read(snapshot, list(dict.fromkeys(named)))
+        if named:
+            found = reader.scan(self._stored(named))
+            checkpoint("checking rows against the new schema", found.nbytes)
+            rows = self._under_new_names(found, named)
             every = ChangeSet({kind.table_key: TableChange(rows, replaces=True)})
             yield from broken_uniqueness(kind, rows, every, snapshot)
             if isinstance(kind, EdgeType):
                 yield from broken_cardinality(kind, every, snapshot)
 
-    def _read(self, snapshot: Snapshot, names: list[str]) -> pa.Table:
-        stored = self._stored(names)
-        rows = snapshot.open(self.table).scan(list(stored))
-        checkpoint("checking rows against the new schema", rows.nbytes)
-        return rows.select(list(stored)).rename_columns(list(stored.values()))
+    def _stored(self, names: Sequence[str]) -> list[str]:
+        """Return the columns to read, as they are called now."""
+        read = [ID]
+        for name in names:
+            if (made := self.made.get(name)) is not None:
+                read += made.reads
+            elif name in self.names:
+                read.append(self.names[name])
+        return list(dict.fromkeys(read))
 
-    def _stored(self, names: list[str]) -> dict[str, str]:
-        """Return columns as they are called now, and what they will be called."""
-        return {self.names.get(name, name): name for name in names}
+    def _under_new_names(self, rows: pa.Table, names: Sequence[str]) -> pa.Table:
+        """Return columns as they will be; one that nobody fills is null."""
+        columns = {ID: rows[ID]}
+        for name in names:
+            if (made := self.made.get(name)) is not None:
+                columns[name] = pa.chunked_array([made.compute(rows)])
+            elif name in self.names:
+                columns[name] = rows[self.names[name]]
+            else:
+                kind = arrow_type(self.values.properties[name].type)
+                columns[name] = pa.chunked_array([pa.nulls(len(rows), kind)])
+        return pa.table(columns)
 
 
-def new_rules(before: Catalog, after: Catalog) -> list[NewRules]:
+def new_rules(before: Catalog, after: Catalog, changes: TableChanges) -> list[NewRules]:
     """Return the rules of a schema that rows of another one were never held to.
 
-    A column that is new is null in all rows, which breaks no rule but that it must not be.
+    A column that is new and not filled is null in all rows: that breaks no rule but the one that
+    it must not be.
     """
     found = []
     for change in type_changes(before, after):
         if change.before is not None and change.after is not None:
-            rules = _of_type(change.before, change.after)
+            made = changes.computed(change.after.table_key)
+            rules = _of_type(change.before, change.after, made)
             if not rules.is_empty:
                 found.append(rules)
     return found
@@ -126,7 +146,7 @@ def check_rows(
     found.raise_if_any()
 
 
-def _of_type(before: GraphType, after: GraphType) -> NewRules:
+def _of_type(before: GraphType, after: GraphType, made: Mapping[str, Computed]) -> NewRules:
     old, new = stored_properties(before), stored_properties(after)
     names = {new[prop_id].name: old[prop_id].name for prop_id in new if prop_id in old}
     names |= {name: name for name in after.properties if name in before.properties}
@@ -138,21 +158,21 @@ def _of_type(before: GraphType, after: GraphType) -> NewRules:
         name: replace(prop, type=replace(prop.type, enum_values=None))
         for name, prop in after.properties.items()
         if not prop.type.nullable
-        and name in names
-        and names[name] in before.properties
-        and before.properties[names[name]].type.nullable
+        and (name not in names or before.properties[names[name]].type.nullable)
+        and not (name in made and not made[name].reads)  # one value for all, and never null
     }
     known = [{now.get(name) for name in group} for group in _unique(before)]
     unique = tuple(
         group
         for group in after.unique
-        if names.keys() >= set(group) and not any(one <= set(group) for one in known)
+        if {*names, *made} >= set(group) and not any(one <= set(group) for one in known)
     )
     return NewRules(
         TableKey(before.table_key),
-        _with_values(before, after, required, now),
+        _with_values(before, after, required, now, made),
         _with_counts(before, after, unique),
         names,
+        made,
     )
 
 
@@ -162,14 +182,18 @@ def _unique(kind: GraphType) -> list[tuple[str, ...]]:
 
 
 def _with_values(
-    before: GraphType, after: GraphType, required: dict[str, Property], now: dict[str, str]
+    before: GraphType,
+    after: GraphType,
+    required: Mapping[str, Property],
+    now: Mapping[str, str],
+    made: Mapping[str, Computed],
 ) -> GraphType:
     """Return the later type with those of its rules that a row can break and that are new."""
     if isinstance(after, EdgeType) or isinstance(before, EdgeType):
         return replace(after, properties=required, unique=())
     ranges = [replace(one, prop=now[one.prop]) for one in before.ranges if one.prop in now]
     checks = [replace(one, prop=now[one.prop]) for one in before.checks if one.prop in now]
-    old = set(now.values())
+    old = {*now.values(), *made}
     return replace(
         after,
         properties=required,

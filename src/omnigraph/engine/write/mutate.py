@@ -17,6 +17,7 @@ from omnigraph.compiler.ir.key_id import key_id
 from omnigraph.compiler.ir.mutation_mix import check_mutation_mix
 from omnigraph.compiler.ir.ops import Delete, InsertEdge, InsertNode, MutationIr, Update
 from omnigraph.compiler.query.typed import ID_TYPE, Assignment, Literal, Param
+from omnigraph.compiler.schema.fills import fill_value
 from omnigraph.compiler.types import PropType
 from omnigraph.engine.image.arrays import one_array
 from omnigraph.engine.read.compare import mask_of
@@ -46,6 +47,7 @@ def run_mutation(
     catalog: Catalog,
     params: Mapping[str, Any],
     new_id: NewId,
+    now_ms: int = 0,
 ) -> Mutated:
     """Return what the statements change, each seeing what the ones before it did.
 
@@ -54,7 +56,7 @@ def run_mutation(
         ConstraintError: a value does not fit its property.
     """
     check_mutation_mix(ir)
-    run = _Run(snapshot, catalog, params, new_id)
+    run = _Run(snapshot, catalog, params, new_id, now_ms)
     for number, statement in enumerate(ir.statements, start=1):
         run.draft.statement = number
         match statement:
@@ -78,8 +80,14 @@ class _Run:
     """One mutation being carried out on a draft."""
 
     def __init__(
-        self, snapshot: Snapshot, catalog: Catalog, params: Mapping[str, Any], new_id: NewId
+        self,
+        snapshot: Snapshot,
+        catalog: Catalog,
+        params: Mapping[str, Any],
+        new_id: NewId,
+        now_ms: int,
     ) -> None:
+        self._now_ms = now_ms
         self._snapshot = snapshot
         self._catalog = catalog
         self._params = params
@@ -109,6 +117,7 @@ class _Run:
         """Put one node; a keyed one replaces the node with its key."""
         kind = self._catalog.nodes[statement.type_name]
         values, misfits = self._fitted(kind, statement.assignments)
+        values |= self._defaults(kind, statement.assignments)
         key = self._key(kind, values)
         if misfits or (kind.key and key is None):
             self.violations.extend(replace(one, row_id=key) for one in misfits)
@@ -132,6 +141,7 @@ class _Run:
         """Put one edge under a fresh id."""
         kind = self._catalog.edges[statement.type_name]
         values, misfits = self._fitted(kind, statement.assignments)
+        values |= self._defaults(kind, statement.assignments)
         self.violations.extend(misfits)
         ends = {"src": self._value(statement.src), "dst": self._value(statement.dst)}
         for end, value in ends.items():
@@ -234,6 +244,17 @@ class _Run:
                     Violation(Rule.TYPE, kind.name, text, prop, value=value, place=place)
                 )
         return fitted, misfits
+
+    def _defaults(
+        self, kind: NodeType | EdgeType, assignments: Sequence[Assignment]
+    ) -> dict[str, Any]:
+        """Return what stands in for the properties that an insert leaves out."""
+        given = {assignment.prop for assignment in assignments}
+        return {
+            name: fill_value(prop.type, prop.default, self._now_ms)
+            for name, prop in kind.properties.items()
+            if prop.default is not None and name not in given
+        }
 
     def _refuse(self, type_name: str, prop: str, rule: Rule, text: str) -> None:
         self.violations.add(Violation(rule, type_name, text, prop, place=self.draft.place))

@@ -92,13 +92,14 @@ class GraphWriter:
             query_name=compiled.name,
             actor_id=request.actor,
         )
-        bound = compiled.bind(request.params, now_ms=self._clock.now_us() // 1_000)
+        now_ms = self._clock.now_us() // 1_000
+        bound = compiled.bind(request.params, now_ms=now_ms)
         asked = request.preconditions
         if asked.idempotency_key is not None:
             asked = replace(asked, request_hash=request_hash(request, compiled.name, bound.params))
         if (done := session.require(asked)) is not None:
             return told(*_first_result(done), replayed=True)
-        mutated = run_mutation(ir, session.base, catalog, bound.params, self._new_id)
+        mutated = run_mutation(ir, session.base, catalog, bound.params, self._new_id, now_ms)
         nodes, edges = mutated.affected_nodes, mutated.affected_edges
         if mutated.changes.is_empty and asked == UNCONDITIONAL:
             return told(nodes, edges, None)

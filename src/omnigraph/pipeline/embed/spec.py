@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from omnigraph.base.uri import is_file
 from omnigraph.errors import BadRequestError, NotFoundError
 
 DEFAULT_OUTPUT = "./build/seed.embedded.jsonl"
@@ -145,7 +146,7 @@ def _selector(text: str) -> Selector:
 
 
 def _input(path: Path) -> Path:
-    if not path.is_file():
+    if not is_file(path):
         raise NotFoundError(f"seed input does not exist: {path}")
     return path
 

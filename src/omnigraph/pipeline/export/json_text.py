@@ -55,8 +55,8 @@ def joined(parts: Sequence[pa.Array | str]) -> pa.Array:
 
 
 def labelled(name: str, texts: pa.Array) -> pa.Array:
-    """Return `,"name":text` for every text there is."""
-    return _between(f',"{name}":', texts, "")
+    """Return `,"name":text` for every text; null stands for those that are missing."""
+    return _between(f',"{name}":', pc.fill_null(texts, "null"), "")
 
 
 def _between(before: str, texts: pa.Array, after: str) -> pa.Array:

@@ -144,9 +144,9 @@ def _order(ids: pa.ChunkedArray) -> np.ndarray | None:
 
 
 def _lines(kind: Kind, rows: pa.Table) -> bytes:
+    """Return rows as lines: with their ids and nulls, since an exported row is the whole row."""
     columns = {name: rows[name].combine_chunks() for name in rows.column_names}
-    own = [] if isinstance(kind, EdgeType) or not kind.key else list(kind.properties)
-    parts = [] if own else [labelled(ID, quoted(columns[ID]))]
+    parts = [] if ID in kind.properties else [labelled(ID, quoted(columns[ID]))]
     parts += [
         labelled(name, json_texts(columns[name], prop.type))
         for name, prop in kind.properties.items()

@@ -14,12 +14,14 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from omnigraph.base.uri import is_file, is_folder
 from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.schema.format import format_schema
 from omnigraph.compiler.source import Source
 from omnigraph.compiler.types import PropType, Scalar
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.pipeline.infer.guess import Seen, guessed
+from omnigraph.pipeline.inputs.csv_files import NULLS
 from omnigraph.pipeline.inputs.plain_lines import read_lines, unreadable
 from omnigraph.pipeline.model import InputError, UnreadableError
 
@@ -93,9 +95,9 @@ def infer_schema(files: Sequence[str | Path], sample_rows: int = SAMPLE_ROWS) ->
     rows = 0
     for file in files:
         path = Path(file)
-        if path.is_dir():
+        if is_folder(path):
             raise BadRequestError(f"'{path}' is a folder", hint="name the files in it")
-        if not path.is_file():
+        if not is_file(path):
             raise NotFoundError(f"file '{path}' not found")
         try:
             rows += _READERS.get(_suffix(path), _read_lines)(path, kinds, sample_rows)
@@ -177,7 +179,7 @@ def _read_arrow(path: Path, kinds: dict[str, _Kind], sample: int) -> int:
 
 def _read_csv(path: Path, kinds: dict[str, _Kind], sample: int) -> int:
     read = pa.csv.ConvertOptions(
-        strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""]
+        strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=NULLS
     )
     parse = pa.csv.ParseOptions(newlines_in_values=True)
     with pa.input_stream(str(path)) as head, pa.csv.open_csv(head, parse_options=parse) as peek:

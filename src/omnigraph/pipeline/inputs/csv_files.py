@@ -17,6 +17,12 @@ from omnigraph.pipeline.inputs.faults import Faults
 from omnigraph.pipeline.inputs.files import InputFile
 from omnigraph.pipeline.inputs.lines import compression_of, open_stream
 from omnigraph.pipeline.inputs.row_ids import Ints
+from omnigraph.pipeline.model import InputError
+
+NULLS = ["", "null"]
+"""Cells that are null unless they are quoted."""
+_QUOTE, _CELL_ENDS = b'"', b",\r\n"
+_TAIL = 1 << 20
 
 
 class Ragged:
@@ -46,10 +52,16 @@ class Ragged:
 
 
 def csv_batches(path: InputFile, names: Iterable[str], ragged: Ragged) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file; columns of known names hold bytes, null where a cell is empty."""
+    """Yield the rows of a file; columns of known names hold bytes.
+
+    A cell that is empty, or the word `null`, is null unless it is quoted.
+
+    Raises:
+        InputError: the file ends inside a quoted cell, whose end somebody forgot.
+    """
     convert = pcsv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.binary()),
-        null_values=[""],
+        null_values=NULLS,
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
@@ -61,4 +73,64 @@ def csv_batches(path: InputFile, names: Iterable[str], ragged: Ragged) -> Iterat
         open_stream(path, compression_of(path)) as opened,
         pcsv.open_csv(opened, one_by_one, parse, convert) as reader,
     ):
-        yield from reader
+        last = None
+        for batch in reader:
+            last = batch if len(batch) else last
+            yield batch
+    if _may_be_open(path, last):
+        _refuse_open_quote(path)
+
+
+def _may_be_open(path: InputFile, last: pa.RecordBatch | None) -> bool:
+    """Whether the last cell may be one whose closing quote is missing: it goes on to the end.
+
+    Then it holds line breaks, or else its quote is on the last line; both are cheap to see.
+    """
+    if last is not None:
+        cell = last.column(last.num_columns - 1)[-1].as_py()
+        text = cell if isinstance(cell, bytes) else str(cell).encode()
+        if b"\n" in text:
+            return True
+    if compression_of(path) is not None:
+        return True
+    with path.open() as opened:
+        opened.seek(max(0, opened.size() - _TAIL))
+        lines = bytes(opened.read()).rstrip(b"\r\n").splitlines()
+    return bool(lines) and lines[-1].count(_QUOTE) % 2 == 1
+
+
+def _refuse_open_quote(path: InputFile) -> None:
+    """Refuse a file whose last cell begins with a quote that is never closed.
+
+    The reader takes such a cell for one that ends with the file, and all rows in it for its text.
+    """
+    if sum(piece.count(_QUOTE) for piece in _pieces(path)) % 2 == 0:
+        return  # quotes that open and close come in pairs, and those in quoted cells are doubled
+    text = b"".join(_pieces(path))
+    opened_at = _open_quote(text)
+    if opened_at is not None:
+        line = text.count(b"\n", 0, opened_at) + 1
+        raise InputError(
+            f"{path.name}:{line}: the quoted cell that begins here never ends",
+            hint='close it with ", or double the quote if it is part of the text',
+        )
+
+
+def _pieces(path: InputFile) -> Iterator[bytes]:
+    with open_stream(path, compression_of(path)) as opened:
+        while piece := opened.read(1 << 22):
+            yield bytes(piece)
+
+
+def _open_quote(text: bytes) -> int | None:
+    """Return where the quote is that is open at the end of a text, if there is one."""
+    at, inside = text.find(_QUOTE), None
+    while at >= 0:
+        if inside is None:  # only at the beginning of a cell does a quote mean anything
+            inside = at if at == 0 or text[at - 1] in _CELL_ENDS else None
+        elif text[at + 1 : at + 2] == _QUOTE:
+            at += 1
+        else:
+            inside = None
+        at = text.find(_QUOTE, at + 1)
+    return inside

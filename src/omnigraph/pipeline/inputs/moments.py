@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -9,8 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.compiler.types import Scalar
+from omnigraph.engine.image.arrays import Mask
 from omnigraph.pipeline.inputs.columns import DAY_MS, FIRST_DAY, LAST_DAY, OddColumnError
 
+_PARTS: Final = {"ms": 1, "us": 1_000, "ns": 1_000_000}
+"""How many units a millisecond has."""
 _DAY: Final = {"s": 86_400, "ms": DAY_MS, "us": DAY_MS * 1_000}
 """How many units a day has; one of nanoseconds has no years that could not be told."""
 
@@ -20,12 +24,25 @@ def is_moment(found: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(found) or pa.types.is_date(found))
 
 
+@lru_cache(maxsize=64)
+def is_zone(name: str) -> bool:
+    """Whether anybody knows a time zone of that name."""
+    try:
+        pc.local_timestamp(pa.scalar(0, pa.timestamp("s", name)))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True
+
+
 def from_moments(values: pa.Array, scalar: Scalar) -> pa.Array:
     """Return a column of dates or moments as a Date or DateTime property stores it.
 
     Raises:
-        OddColumnError: some value has a time of day where none may be, or no year of the calendar.
+        OddColumnError: some value has a time of day where none may be, or no year of the calendar,
+            or is finer than a millisecond.
     """
+    if are_finer(values).any():
+        raise OddColumnError("finer than a millisecond")
     millis = millis_of(values, scalar)
     ends = pc.min_max(millis)
     low, high = ends["min"].as_py(), ends["max"].as_py()
@@ -39,8 +56,18 @@ def from_moments(values: pa.Array, scalar: Scalar) -> pa.Array:
     return days.cast(pa.int32()).view(pa.date32())
 
 
+def are_finer(values: pa.Array) -> Mask:
+    """Return which values have digits below a millisecond, which no property can hold."""
+    parts = _PARTS.get(getattr(values.type, "unit", ""), 1)
+    if parts == 1 or not pa.types.is_timestamp(values.type):
+        return np.zeros(len(values), bool)
+    counts = pc.fill_null(values.view(pa.int64()), 0).to_numpy()
+    finer: Mask = counts % parts != 0
+    return finer
+
+
 def millis_of(values: pa.Array, scalar: Scalar) -> pa.Array:
-    """Return milliseconds since the epoch; digits below are dropped, before 1970 too.
+    """Return milliseconds since the epoch; digits below (see `are_finer`) are dropped.
 
     For a Date they are those of the calendar in the zone of the column: midnight in Berlin is
     where a day begins there, although it is still the day before in UTC.
@@ -55,7 +82,7 @@ def millis_of(values: pa.Array, scalar: Scalar) -> pa.Array:
     counts = values.view(pa.int64())
     if values.type.unit == "s":
         return pc.multiply(counts, 1_000)
-    parts = {"ms": 1, "us": 1_000, "ns": 1_000_000}[values.type.unit]
+    parts = _PARTS[values.type.unit]
     floored = np.floor_divide(pc.fill_null(counts, 0).to_numpy(), parts)
     return pa.array(floored, mask=np.asarray(counts.is_null(), dtype=bool))
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from omnigraph.compiler.types import FLOATS, PropType, Scalar
 from omnigraph.engine.write.cells import CellError
 from omnigraph.pipeline.inputs.columns import DAY_MS, FIRST_DAY, LAST_DAY
-from omnigraph.pipeline.inputs.moments import is_moment, millis_of
+from omnigraph.pipeline.inputs.moments import are_finer, is_moment, millis_of
 from omnigraph.pipeline.inputs.strict import RecordError, exact_json, json_cell
 
 _NUMBER = re.compile(r"[+-]?(?:\d+(\.\d*)?|(\.\d+))([eE][+-]?\d+)?", re.ASCII)
@@ -43,6 +43,8 @@ class Moment:
     """A date or moment of a table, in milliseconds: Python's own know fewer years."""
 
     millis: int
+    is_finer: bool = False
+    """Whether there were digits below."""
 
 
 def arrow_values(values: pa.Array, kind: PropType) -> list[Any]:
@@ -51,8 +53,11 @@ def arrow_values(values: pa.Array, kind: PropType) -> list[Any]:
     if isinstance(values, pa.DictionaryArray):
         return arrow_values(plain_values(values), kind)
     if is_moment(found) and kind.scalar in (Scalar.DATE, Scalar.DATETIME):
-        millis = millis_of(values, kind.scalar).to_pylist()
-        return [None if one is None else Moment(one) for one in millis]
+        millis, finer = millis_of(values, kind.scalar).to_pylist(), are_finer(values)
+        return [
+            None if one is None else Moment(one, bool(fine))
+            for one, fine in zip(millis, finer, strict=True)
+        ]
     if is_list(found):
         items = iter(arrow_values(values.flatten(), kind.item() if kind.is_list else kind))
         lengths = pc.list_value_length(values).to_pylist()
@@ -100,6 +105,8 @@ def arrow_cell(value: Any, kind: PropType) -> Any:  # noqa: ANN401 - any value o
 def _plain(value: Any, kind: PropType) -> Any:  # noqa: ANN401 - any value of a table
     """Return a value as JSON would have brought it."""
     match value:
+        case Moment(is_finer=True):
+            raise CellError(f"a {kind.scalar} has no digits below a millisecond")
         case Moment():
             return _counted(value.millis, kind)
         case Decimal():

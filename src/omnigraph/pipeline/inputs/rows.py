@@ -9,12 +9,15 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from ulid import ULID
 
 from omnigraph.api.violations import Rule, Violation
 from omnigraph.compiler.catalog.arrow import arrow_schema
 from omnigraph.compiler.catalog.model import DST, ID, SRC, EdgeType, NodeType
+from omnigraph.compiler.schema.fills import fill_value
 from omnigraph.compiler.types import PropType, Scalar
 from omnigraph.engine.image.arrays import Mask, one_array
+from omnigraph.engine.write.cells import column
 from omnigraph.engine.write.values import broken_values
 from omnigraph.engine.write.violations import Broken
 from omnigraph.pipeline.inputs.faults import Faults
@@ -63,8 +66,9 @@ def split(rows: TypedRows, misfits: Mapping[str, Mask], bad: Mask) -> list[Typed
     return [_picked(rows, ~bad), refused]
 
 
-def tell_more(rows: TypedRows, faults: Faults, *, filled: bool) -> None:
+def tell_more(rows: TypedRows, origin: Origin, faults: Faults, *, filled: bool) -> None:
     """Report what refused rows break besides having values that do not fit."""
+    rows = _with_defaults(rows, origin)
     kind, misfits = rows.kind, rows.misfits or {}
     ids = _key_ids(kind, rows) if isinstance(kind, NodeType) and kind.key else rows.ids
     table = _assembled(rows, ids)
@@ -80,6 +84,7 @@ def _told_by(broken: Broken, which: Ints) -> Callable[[int], Violation]:
 
 def to_table(rows: TypedRows, origin: Origin, faults: Faults) -> pa.Table:
     """Return whole rows under their ids; rows that cannot have one are faults."""
+    rows = _with_defaults(rows, origin)
     kind = rows.kind
     bad = np.zeros(len(rows.at), dtype=bool)
     if isinstance(kind, EdgeType):
@@ -95,6 +100,27 @@ def to_table(rows: TypedRows, origin: Origin, faults: Faults) -> pa.Table:
         ids = _given_or_generated(rows, origin)
     table = _assembled(rows, ids)
     return table.filter(pa.array(~bad)) if bad.any() else table
+
+
+def _with_defaults(rows: TypedRows, origin: Origin) -> TypedRows:
+    """Return rows in which required properties that were left out have their default.
+
+    A property that may be null keeps it: what was exported loads back as it was.
+    """
+    wanted = {
+        name: prop
+        for name, prop in rows.kind.properties.items()
+        if prop.default is not None and not prop.type.nullable and rows.columns[name].null_count
+    }
+    if not wanted:
+        return rows
+    now_ms = ULID.from_str(origin.operation_id).milliseconds
+    columns = dict(rows.columns)
+    for name, prop in wanted.items():
+        assert prop.default is not None
+        value = column([fill_value(prop.type, prop.default, now_ms)], prop.type)
+        columns[name] = pc.fill_null(columns[name], value.cast(columns[name].type)[0])
+    return replace(rows, columns=columns)
 
 
 def key_table(kind: Kind, rows: pa.Table) -> pa.Table:

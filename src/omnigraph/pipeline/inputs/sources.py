@@ -10,7 +10,7 @@ import io
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
@@ -18,11 +18,13 @@ from typing import IO, Any, Literal, TypeAlias
 import pyarrow as pa
 
 from omnigraph.base.uri import is_on_s3
-from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.compiler.catalog.model import ID, Catalog, EdgeType, NodeType
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.pipeline.inputs.files import InputFile, find_files, plain_name, plain_stem
+from omnigraph.pipeline.inputs.flat import array_of, framed_lines, json_line, json_lines
 from omnigraph.pipeline.inputs.lines import Compression, compression_of
-from omnigraph.pipeline.model import InputError, UnreadableError
+from omnigraph.pipeline.inputs.mapping import columns_of
+from omnigraph.pipeline.model import AS_THEY_ARE, ColumnMap, Columns, InputError, UnreadableError
 from omnigraph.storage.options import S3Options
 
 TableFormat = Literal["parquet", "arrow", "csv"]
@@ -31,7 +33,7 @@ Frame: TypeAlias = Any
 Stream: TypeAlias = IO[bytes] | IO[str]
 Data: TypeAlias = "str | Path | bytes | Stream | Mapping[str, str | Path | Frame] | Sequence[Data]"
 """Paths, globs or folders of files, `-` for standard input, JSON lines as bytes, an open file, or
-a mapping from type names to files or tables."""
+a mapping from type names to files, tables or lists of objects."""
 
 _TABLE_FORMATS: Mapping[str, TableFormat] = {
     ".parquet": "parquet",
@@ -40,6 +42,7 @@ _TABLE_FORMATS: Mapping[str, TableFormat] = {
     ".feather": "arrow",
     ".csv": "csv",
 }
+_JSON = (".json", ".jsonl", ".ndjson")
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _STDIN = "-"
 _COPY_ROWS = 131_072
@@ -71,6 +74,8 @@ class TableSource:
     format: TableFormat
     table_key: str
     bytes: int
+    columns: Columns = AS_THEY_ARE
+    """What its columns are called here."""
     frame: str | None = None
     """The fingerprint of the Spark frame whose rows these are among, if somebody asks for it."""
 
@@ -85,17 +90,20 @@ def find_sources(
     s3: Callable[[], S3Options] = S3Options,
     *,
     fingerprints: bool = False,
+    mapping: ColumnMap = {},  # noqa: B006 - never written to
 ) -> list[Source]:
     """Return everything to read, in order; `folder` takes copies of what is not a file.
 
     `s3` is asked how to reach object stores if something is in one. With `fingerprints` Spark
-    frames are told apart by their rows; files need none.
+    frames are told apart by their rows; files need none. `mapping` names columns of tables and
+    flat objects anew.
 
     Raises:
         NotFoundError: a named file does not exist.
         InputError: something is not readable as data.
     """
-    return list(_Finder(catalog, folder, s3, fingerprints=fingerprints).find(data))
+    finder = _Finder(catalog, folder, s3, mapping, fingerprints=fingerprints)
+    return list(finder.find(data))
 
 
 class _Finder:
@@ -104,10 +112,12 @@ class _Finder:
         catalog: Catalog,
         folder: Path,
         s3: Callable[[], S3Options],
+        mapping: ColumnMap,
         *,
         fingerprints: bool,
     ) -> None:
         self._catalog = catalog
+        self._mapping = mapping
         self._fingerprints = fingerprints
         self._folder = folder
         self._s3 = s3
@@ -152,6 +162,8 @@ class _Finder:
 
     def _file(self, file: InputFile) -> Source:
         table_format = _table_format(file)
+        if table_format is None and plain_name(file).suffix.lower() == ".json":
+            return self._json(plain_stem(file.name), self._seekable(file))
         if table_format is None:
             return _lines(file.name, self._seekable(file))
         return self._table(plain_stem(file.name), file.name, file, table_format)
@@ -168,19 +180,46 @@ class _Finder:
     def _typed(self, word: str, given: object) -> Iterator[Source]:
         # Told before a file or table of no type is looked for.
         self._kind(word, str(given) if isinstance(given, str | Path) else f"<{word}>")
-        if isinstance(given, list | tuple):
+        if isinstance(given, list | tuple) and given and isinstance(given[0], Mapping):
+            yield self._flat(word, f"<{word}>", given)
+        elif isinstance(given, list | tuple):
             for one in given:
                 yield from self._typed(word, one)
         elif isinstance(given, str | Path):
             for file in find_files(str(given), self._s3_for(str(given))):
                 table_format = _table_format(file)
+                if table_format is None and _is_json(file):
+                    yield self._json(word, self._seekable(file), flat=True)
+                    continue
                 if table_format is None:
                     raise InputError(
-                        f"{file.name} is not a .parquet, .arrow, .feather or .csv file"
+                        f"{file.name} is not a .parquet, .arrow, .feather, .csv or .json file"
                     )
                 yield self._table(word, file.name, file, table_format)
         else:
             yield from self._frame(word, given)
+
+    def _json(self, word: str, file: InputFile, *, flat: bool = False) -> Source:
+        """Return a file of JSON: lines with their types as they are, anything else framed."""
+        found = array_of(file)
+        if found is None:
+            if not flat:
+                return _lines(file.name, file)
+            return self._flat(word, file.name, (one for _, one in json_lines(file)))
+        if found and all(isinstance(one, Mapping) and _says_type(one) for one in found):
+            return self._copied_lines(file.name, (json_line(one) for one in found))
+        return self._flat(word, file.name, found)
+
+    def _flat(self, word: str, name: str, rows: Iterable[object]) -> Source:
+        kind = self._kind(word, name)
+        lines = framed_lines(rows, kind, self._columns(kind), name)
+        return self._copied_lines(name, lines)
+
+    def _copied_lines(self, name: str, lines: Iterable[bytes]) -> Source:
+        path = self._copy_path()
+        with path.open("wb") as target:
+            target.writelines(lines)
+        return _lines(name, InputFile(str(path), shown=name))
 
     def _frame(self, word: str, frame: Frame) -> Iterator[Source]:
         if is_spark_frame(frame):
@@ -200,7 +239,16 @@ class _Finder:
     ) -> TableSource:
         kind = self._kind(word, name)
         whole = self._seekable(file)
-        return TableSource(name, whole, table_format, kind.table_key, whole.size)
+        columns = self._columns(kind)
+        return TableSource(name, whole, table_format, kind.table_key, whole.size, columns)
+
+    def _columns(self, kind: NodeType | EdgeType) -> Columns:
+        """Return how columns are called; what is mapped to the id of a keyed node is its key."""
+        found = columns_of(self._mapping, kind.name)
+        if isinstance(kind, EdgeType) or len(kind.key) != 1 or ID in kind.properties:
+            return found
+        names = {name: kind.key[0] if to == ID else to for name, to in found.names.items()}
+        return replace(found, names=names) if names != found.names else found
 
     def _kind(self, word: str, name: str) -> NodeType | EdgeType:
         try:
@@ -242,6 +290,14 @@ def _table_format(file: InputFile) -> TableFormat | None:
             f"{file.name} is compressed as a whole", hint=f"unpack it: {found} files cannot be"
         )
     return found
+
+
+def _is_json(file: InputFile) -> bool:
+    return plain_name(file).suffix.lower() in _JSON
+
+
+def _says_type(record: Mapping[str, Any]) -> bool:
+    return isinstance(record.get("type", record.get("edge")), str) and "data" in record
 
 
 def is_spark_frame(frame: Frame) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -11,6 +12,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from omnigraph.api.query import MAX_SAFE_INTEGER
 from omnigraph.api.violations import Rule, Violation
 from omnigraph.compiler.catalog.model import ID, Catalog, EdgeType
 from omnigraph.compiler.query.literals import parse_date, parse_datetime
@@ -21,6 +23,8 @@ from omnigraph.pipeline.inputs.columns import DAY_MS, FIRST_DAY, LAST_DAY
 from omnigraph.pipeline.inputs.faults import Faults
 from omnigraph.pipeline.inputs.rows import Kind, TypedRows
 
+_LONG = (Scalar.I64, Scalar.U64)
+_DIGITS = re.compile(r"-?[1-9][0-9]{15,19}")
 _NODE_FIELDS = frozenset({"type", "data"})
 _EDGE_FIELDS = frozenset({"edge", "from", "to", "data"})
 _Ends: TypeAlias = tuple[str | None, str | None]
@@ -246,7 +250,16 @@ def json_cell(value: Any, kind: PropType) -> Any:  # noqa: ANN401 - any JSON val
         return [json_cell(item, kind.item()) for item in value]
     if kind.scalar in (Scalar.DATE, Scalar.DATETIME) and not kind.is_list:
         value = _moment(value, kind.scalar)
+    if isinstance(value, str) and kind.scalar in _LONG and not kind.is_list:
+        value = _long_integer(value)
     return fit(value, kind)
+
+
+def _long_integer(text: str) -> int | str:
+    """Return the integer a text stands for that JavaScript could not hold as a number."""
+    if not _DIGITS.fullmatch(text) or abs(int(text)) <= MAX_SAFE_INTEGER:
+        return text
+    return int(text)
 
 
 def _moment(value: Any, scalar: Scalar) -> Any:  # noqa: ANN401 - any JSON value

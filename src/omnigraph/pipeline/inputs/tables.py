@@ -24,7 +24,7 @@ from omnigraph.pipeline.inputs.columns import OddColumnError, from_json, json_ty
 from omnigraph.pipeline.inputs.csv_files import Ragged, csv_batches
 from omnigraph.pipeline.inputs.faults import Faults
 from omnigraph.pipeline.inputs.files import InputFile
-from omnigraph.pipeline.inputs.moments import from_moments, is_moment
+from omnigraph.pipeline.inputs.moments import from_moments, is_moment, is_zone
 from omnigraph.pipeline.inputs.odd_cells import (
     arrow_cell,
     arrow_values,
@@ -37,7 +37,7 @@ from omnigraph.pipeline.inputs.readable import decoded, readable
 from omnigraph.pipeline.inputs.row_ids import Ints
 from omnigraph.pipeline.inputs.rows import Kind, TypedRows, split
 from omnigraph.pipeline.inputs.sources import TableFormat
-from omnigraph.pipeline.model import InputError, UnreadableError
+from omnigraph.pipeline.model import AS_THEY_ARE, Columns, InputError, UnreadableError
 
 _BATCH_ROWS = 131_072
 _ENDS = {"from": "src", "to": "dst"}
@@ -45,7 +45,12 @@ _LONG_INTEGER = r"^\s*[+-]?\d{8,}\s*$"
 
 
 def read_table(
-    path: InputFile, name: str, table_format: TableFormat, kind: Kind, faults: Faults
+    path: InputFile,
+    name: str,
+    table_format: TableFormat,
+    kind: Kind,
+    faults: Faults,
+    columns: Columns = AS_THEY_ARE,
 ) -> Iterator[TypedRows]:
     """Yield the rows of a file; rows with a value that does not fit are faults.
 
@@ -55,7 +60,9 @@ def read_table(
     """
     start, ragged = 0, Ragged(kind.name, faults)
     try:
-        for batch in _batches(path, table_format, kind, ragged):
+        for given in _batches(path, table_format, kind, ragged, columns):
+            batch = _renamed(given, columns, name)
+            _check_zones(batch.schema, name)
             _check_columns(_names(batch.schema, name), name, kind)
             at = ragged.numbers(start, len(batch))
             yield from _rows(batch, kind, table_format == "csv", at, faults)
@@ -65,7 +72,7 @@ def read_table(
 
 
 def _batches(
-    path: InputFile, table_format: TableFormat, kind: Kind, ragged: Ragged
+    path: InputFile, table_format: TableFormat, kind: Kind, ragged: Ragged, columns: Columns
 ) -> Iterator[pa.RecordBatch]:
     match table_format:
         case "parquet":
@@ -77,8 +84,19 @@ def _batches(
                 for at in range(reader.num_record_batches):
                     yield reader.get_batch(at)
         case "csv":
-            names = [ID, *_ENDS, *_ENDS.values(), *kind.properties]
+            names = [ID, *_ENDS, *_ENDS.values(), *kind.properties, *columns.names]
             yield from csv_batches(path, names, ragged)
+
+
+def _renamed(batch: pa.RecordBatch, columns: Columns, source: str) -> pa.RecordBatch:
+    """Return a batch under the names of the schema, without what is to be left out."""
+    if columns is AS_THEY_ARE:
+        return batch
+    given = _names(batch.schema, source)
+    columns.require_all(given, source)
+    called = columns.renamed(given)
+    kept = [at for at, name in enumerate(called) if name is not None]
+    return batch.select(kept).rename_columns([called[at] for at in kept])
 
 
 def _names(schema: pa.Schema, source: str) -> list[str]:
@@ -88,6 +106,13 @@ def _names(schema: pa.Schema, source: str) -> list[str]:
         raise InputError(
             f"{source}: its header is not UTF-8", hint="save the file as UTF-8"
         ) from None
+
+
+def _check_zones(schema: pa.Schema, source: str) -> None:
+    for field in schema:
+        zone = field.type.tz if pa.types.is_timestamp(field.type) else None
+        if zone is not None and not is_zone(zone):
+            raise InputError(f"{source}: column '{field.name}' has the unknown time zone '{zone}'")
 
 
 def _check_columns(names: list[str], source: str, kind: Kind) -> None:

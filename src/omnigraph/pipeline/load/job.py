@@ -39,7 +39,7 @@ from omnigraph.pipeline.load.commit import Commitment, commit_rows
 from omnigraph.pipeline.load.embedding_cache import KeepingEmbedder
 from omnigraph.pipeline.load.fill import Fills, filled
 from omnigraph.pipeline.load.request import request_of
-from omnigraph.pipeline.model import InputError, LoadOptions
+from omnigraph.pipeline.model import ColumnMap, InputError, LoadOptions
 from omnigraph.pipeline.run.engines import Engines
 from omnigraph.pipeline.run.runner import InlineRunner
 from omnigraph.pipeline.run.spark import SparkRunner
@@ -149,7 +149,12 @@ def _load_data(
     with staging_folder(target.store, operation_id, options.staging) as folder:
         with timer.stage("plan"):
             sources = _sources(
-                target, data, catalog, folder, fingerprints=idempotency_key is not None
+                target,
+                data,
+                catalog,
+                folder,
+                fingerprints=idempotency_key is not None,
+                mapping=options.mapping,
             )
             asked = UNCONDITIONAL
             if idempotency_key is not None:
@@ -233,9 +238,17 @@ def _require_shared_folder(target: LoadTarget, options: LoadOptions, runner: Any
 
 
 def _sources(
-    target: LoadTarget, data: Data, catalog: Catalog, folder: Path, *, fingerprints: bool
+    target: LoadTarget,
+    data: Data,
+    catalog: Catalog,
+    folder: Path,
+    *,
+    fingerprints: bool,
+    mapping: ColumnMap,
 ) -> list[Source]:
-    sources = find_sources(data, catalog, folder, target.s3, fingerprints=fingerprints)
+    sources = find_sources(
+        data, catalog, folder, target.s3, fingerprints=fingerprints, mapping=mapping
+    )
     if len(sources) > MAX_SOURCES:
         raise InputError(f"{len(sources)} files in one load", hint=f"at most {MAX_SOURCES} fit")
     return sources

@@ -16,7 +16,7 @@ import orjson
 
 from omnigraph.pipeline.inputs.files import InputFile
 from omnigraph.pipeline.inputs.sources import Source, TableSource
-from omnigraph.pipeline.model import LoadOptions, UnreadableError
+from omnigraph.pipeline.model import AS_THEY_ARE, LoadOptions, UnreadableError
 from omnigraph.storage.commit.session import Preconditions
 
 
@@ -42,6 +42,13 @@ def request_of(
 
 
 def _content(source: Source) -> list[Any]:
+    columns = getattr(source, "columns", AS_THEY_ARE)
+    if columns == AS_THEY_ARE:
+        return _as_it_is(source)
+    return [*_as_it_is(source), sorted(columns.names.items()), sorted(columns.ignored)]
+
+
+def _as_it_is(source: Source) -> list[Any]:
     if not isinstance(source, TableSource):
         return ["lines", source.compression, _of_file(source.path)]
     if source.frame is not None:

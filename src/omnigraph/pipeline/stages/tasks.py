@@ -23,6 +23,7 @@ from omnigraph.pipeline.inputs.records import read_rows
 from omnigraph.pipeline.inputs.rows import AT, Origin, TypedRows, tell_more, to_table
 from omnigraph.pipeline.inputs.sources import LinesSource, Source, TableFormat
 from omnigraph.pipeline.inputs.tables import read_table
+from omnigraph.pipeline.model import AS_THEY_ARE, Columns
 from omnigraph.pipeline.stages.staging import Spill, SpillWriter
 
 ROW_BITS = 40
@@ -68,6 +69,7 @@ class TableTask:
     format: TableFormat
     table_key: str
     bytes: int
+    columns: Columns = AS_THEY_ARE
 
 
 Task = LinesTask | TableTask
@@ -110,6 +112,7 @@ def plan_tasks(sources: list[Source], job: Job, split_bytes: int) -> list[Task]:
                         source.format,
                         source.table_key,
                         source.bytes,
+                        source.columns,
                     )
                 )
     return tasks
@@ -125,7 +128,7 @@ def run_task(task: Task) -> Parsed:
             lines = _run_lines(task, writer, faults)
         case TableTask():
             kind = task.job.catalog.type_named(task.table_key)
-            for rows in read_table(task.path, task.name, task.format, kind, faults):
+            for rows in read_table(task.path, task.name, task.format, kind, faults, task.columns):
                 _spill([rows], task, writer, faults)
         case _:
             assert_never(task)
@@ -151,7 +154,7 @@ def _spill(parts: list[TypedRows], task: Task, writer: SpillWriter, faults: Faul
     """Write rows of one type that break no rule by themselves, in the order of the input."""
     for rows in parts:
         if rows.misfits is not None:
-            tell_more(rows, faults, filled=not task.job.will_fill)
+            tell_more(rows, _origin(task), faults, filled=not task.job.will_fill)
     parts = [rows for rows in parts if rows.misfits is None]
     if not parts:
         return
@@ -168,10 +171,14 @@ def _spill(parts: list[TypedRows], task: Task, writer: SpillWriter, faults: Faul
 
 
 def _sound(rows: TypedRows, task: Task, faults: Faults) -> pa.Table:
-    table = to_table(rows, Origin(task.job.operation_id, task.source), faults)
+    table = to_table(rows, _origin(task), faults)
     found = broken_values(rows.kind, table, filled=not task.job.will_fill)
     bad = faults.add_broken(found, np.asarray(table[AT]))
     return table.filter(pa.array(~bad)) if bad.any() else table
+
+
+def _origin(task: Task) -> Origin:
+    return Origin(task.job.operation_id, task.source)
 
 
 def _in_order(tables: list[pa.Table]) -> pa.Table:

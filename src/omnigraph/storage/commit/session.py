@@ -37,6 +37,7 @@ from omnigraph.storage.files.records import Commit, TableSpec, TableVersion
 from omnigraph.storage.manifest.merging import MergeSource
 from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.tables.alter import Alter
+from omnigraph.storage.tables.compute import Rewrite
 from omnigraph.storage.tables.foreign import Adopt, ForeignFragment
 from omnigraph.storage.tables.stage import (
     Append,
@@ -133,8 +134,8 @@ class WriteSession:
         """Replace all rows by ones that tasks have written; refuses a table that moved."""
         self._add(TableKey(key), Adopt(tuple(fragments), replaces_all=True), strict=True)
 
-    def alter(self, key: str, change: Alter) -> None:
-        """Change the columns of a table, whatever rows it has by then; metadata alone."""
+    def alter(self, key: str, change: Alter | Rewrite) -> None:
+        """Change the columns of a table, whatever rows it has by then; fill those that say how."""
         self._add(TableKey(key), change, strict=False)
 
     def create_table(self, spec: TableSpec, rows: pa.Table | None = None) -> None:
@@ -246,5 +247,7 @@ def _as_change(key: TableKey, write: TableWrite) -> Change:
         case Adopt(fragments, replaces_all=False):
             return Change(adopted=fragments)
         case _:
-            what = "a change of the columns" if isinstance(write, Alter) else "an overwrite"
+            what = (
+                "a change of the columns" if isinstance(write, Alter | Rewrite) else "an overwrite"
+            )
             raise BadRequestError(f"{what} of '{key}' cannot be mixed with other writes")

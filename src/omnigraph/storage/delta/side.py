@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from omnigraph.storage.tables.differ import SIZE, Candidates, blob_columns, read_blobs
 from omnigraph.storage.tables.scan import ROW_ADDRESS
+from omnigraph.storage.tables.widen import widened
 
 ID = "id"
 
@@ -25,6 +26,10 @@ class ColumnPair:
     name: str
     before: str | None
     after: str | None
+    kind: pa.DataType | None = None
+    """Its type in results, if neither side need have it: then both show it."""
+    absent: pa.Scalar | None = None
+    """What it is on a side that does not have it; null if None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,8 @@ class Side:
     candidates: Candidates | None
     stored: tuple[tuple[str, str | None, pa.DataType], ...]
     """Per column its name in results, its name here, and its type; a blob is its size."""
+    absent: Mapping[str, pa.Scalar]
+    """What columns are that it does not have, where that is not null."""
     has_blobs: bool
     """Whether any column of either side holds blobs: then rows carry their address."""
 
@@ -57,13 +64,20 @@ class Side:
         wanted = [there for _, there, _ in self.stored if there is not None]
         for rows in self.candidates.read(wanted):
             columns = [
-                pa.chunked_array([pa.nulls(len(rows), kind)]) if there is None else rows[there]
-                for _, there, kind in self.stored
+                self._missing(name, kind, len(rows))
+                if there is None
+                else widened(rows[there], kind)  # nothing to do, unless the other side is wider
+                for name, there, kind in self.stored
             ]
             if self.has_blobs:
                 known = ROW_ADDRESS in rows.column_names
                 columns.append(rows[ROW_ADDRESS] if known else pa.nulls(len(rows), pa.uint64()))
             yield pa.Table.from_arrays(columns, schema=schema)
+
+    def _missing(self, name: str, kind: pa.DataType, rows: int) -> pa.ChunkedArray:
+        if (value := self.absent.get(name)) is not None:
+            return pa.chunked_array([pa.repeat(value, rows)], kind)
+        return pa.chunked_array([pa.nulls(rows, kind)])
 
     def ids(self) -> pa.Array:
         """Return the ids of the candidates."""
@@ -102,12 +116,16 @@ def two_sides(
     has_blobs = SIZE in (*old, *new)
     earlier, later = [], []
     for pair, was, now in zip(pairs, old, new, strict=True):
-        kind = was or now
+        kind = pair.kind or was or now
         assert kind is not None, pair
         earlier.append((pair.name, pair.before if was else None, kind))
-        if pair.after is not None:
-            later.append((pair.name, pair.after if now else None, now or kind))
-    return Side(before, tuple(earlier), has_blobs), Side(after, tuple(later), has_blobs)
+        if pair.after is not None or pair.kind is not None:
+            later.append((pair.name, pair.after if now else None, pair.kind or now or kind))
+    absent = {pair.name: pair.absent for pair in pairs if pair.absent is not None}
+    return (
+        Side(before, tuple(earlier), absent, has_blobs),
+        Side(after, tuple(later), absent, has_blobs),
+    )
 
 
 def _types(side: Candidates | None, names: Sequence[str | None]) -> list[pa.DataType | None]:

@@ -8,11 +8,12 @@ far back, and is not asked there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from omnigraph.storage.delta.side import ID
+from omnigraph.storage.delta.side import ID, ColumnPair
 from omnigraph.storage.delta.table import TableDelta, table_delta
 from omnigraph.storage.files.records import TableVersion
 from omnigraph.storage.kernel import Kernel
@@ -27,11 +28,22 @@ _MAX_STEPS = 256
 
 
 @dataclass(frozen=True, slots=True)
+class OtherColumns:
+    """The columns of a version, and what they are called in an older one of its lineage."""
+
+    names: Mapping[str, str | None]
+    empty: pa.Table
+    """No rows of them."""
+
+
+@dataclass(frozen=True, slots=True)
 class RowsSince:
     """Rows that are new or changed, whole, a blob as its size; and the ids of those gone."""
 
     upserts: pa.Table
     deleted: pa.Array
+    columns: OtherColumns | None = None
+    """How the columns are called, if not as before."""
 
     @property
     def count(self) -> int:
@@ -42,12 +54,12 @@ class RowsSince:
 def rows_since(kernel: Kernel, before: TableVersion, after: TableVersion) -> RowsSince | None:
     """Return what changed between two versions of one lineage of a table.
 
-    None if that takes as much as reading the newer version, or if they have other columns.
+    None if that takes as much as reading the newer version.
     """
     try:
         old, new = kernel.tables.open(*before.place), kernel.tables.open(*after.place)
         if not same_columns(old, new):
-            return None
+            return _under_other_columns(kernel, before, after)
         delta = table_delta(kernel, before, after)
         if max(delta.candidates) <= _FEW:
             return _by_content(delta, new.dataset.schema.names)
@@ -57,6 +69,21 @@ def rows_since(kernel: Kernel, before: TableVersion, after: TableVersion) -> Row
     except SnapshotExpiredError:
         return None  # the older version was cleaned up
     return told
+
+
+def _under_other_columns(
+    kernel: Kernel, before: TableVersion, after: TableVersion
+) -> RowsSince | None:
+    """Return the same where columns were renamed, came or went: one keeps its number by that."""
+    old, new = kernel.tables.open(*before.place), kernel.tables.open(*after.place)
+    known = {field.id(): field.name() for field in old.dataset.lance_schema.fields()}
+    names = {field.name(): known.get(field.id()) for field in new.dataset.lance_schema.fields()}
+    pairs = [ColumnPair(now, was, now) for now, was in names.items()]
+    delta = table_delta(kernel, before, after, columns=pairs)
+    if max(delta.candidates) > _FEW:
+        return None
+    found = _by_content(delta, list(names))
+    return replace(found, columns=OtherColumns(names, new.dataset.schema.empty_table()))
 
 
 def _by_content(delta: TableDelta, columns: list[str]) -> RowsSince:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from omnigraph.base.uri import GraphUri
+from omnigraph.base.waiting import all_answered, answered
 from omnigraph.errors import StorageError
 from omnigraph.storage.counters import Counters
 from omnigraph.storage.files.backends import ObjectInfo, backend_of, failed, fsync, naming
@@ -45,7 +46,7 @@ class Objects:
     def find(self, name: str) -> bytes | None:
         """Return the bytes of an object, or None."""
         with naming("read", name):
-            return self._backend.get(name)
+            return self.answered(lambda: self._backend.get(name), f"reading '{name}'")
 
     def get(self, name: str) -> bytes:
         """Return the bytes of an object that must exist."""
@@ -57,7 +58,7 @@ class Objects:
     def tail(self, name: str, length: int) -> bytes:
         """Return the last bytes of an object, all of it if it is shorter."""
         with naming("read", name):
-            return self._backend.tail(name, length)
+            return self.answered(lambda: self._backend.tail(name, length), f"reading '{name}'")
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object, replacing any old one in one step; synced first if durable."""
@@ -80,7 +81,7 @@ class Objects:
     def info(self, name: str) -> ObjectInfo | None:
         """Return an object's facts, or None if it does not exist."""
         with naming("look at", name):
-            return self._backend.head(name)
+            return self.answered(lambda: self._backend.head(name), f"looking at '{name}'")
 
     def exist(self, *names: str) -> list[bool]:
         """Return which objects exist, asked together."""
@@ -109,18 +110,30 @@ class Objects:
         """Run independent questions: at once where each waits for the network, else in order."""
         if self.root.is_local or len(asks) < 2:
             return [ask() for ask in asks]
+        answers = all_answered(asks, "asking the store")
+        if answers is not None:
+            return answers
         with ThreadPoolExecutor(len(asks), "omnigraph-ask") as pool:
             return [future.result() for future in [pool.submit(ask) for ask in asks]]
+
+    def answered(self, ask: Callable[[], T], step: str) -> T:
+        """Return the answer to one question, unless the running call has to stop meanwhile."""
+        return ask() if self.root.is_local else answered(ask, step)
 
     def folders(self, prefix: str) -> list[str]:
         """Return the names of what lies directly below a prefix and has objects below itself."""
         with naming("list", prefix):
-            return sorted(self._backend.folders(prefix))
+            return self.answered(
+                lambda: sorted(self._backend.folders(prefix)), f"listing '{prefix}'"
+            )
 
     def list(self, prefix: str) -> list[ObjectInfo]:
         """Return every object below a prefix, sorted by name; unfinished writes are hidden."""
         with naming("list", prefix):
-            return sorted(self._backend.find_all(prefix), key=lambda info: info.name)
+            found = self.answered(
+                lambda: list(self._backend.find_all(prefix)), f"listing '{prefix}'"
+            )
+        return sorted(found, key=lambda info: info.name)
 
     def delete(self, *names: str) -> None:
         """Remove objects; those already gone are fine."""

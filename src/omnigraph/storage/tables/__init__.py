@@ -2,8 +2,8 @@
 
 In control-flow order: `failures` names what went wrong; `handle` opens datasets at exact
 versions; `predicate` and `scan` read rows; `foreign` takes fragments written elsewhere; `alter`
-changes columns; `stage` prepares writes without moving anything, with rows that `watched` hands
-over;
+changes columns and `compute` fills them (`widen`: as a type that holds more); `stage` prepares
+writes without moving anything, with rows that `watched` hands over;
 `commit` moves one dataset by exactly one version; `fork` makes and removes branches of a
 dataset; `tiers` decides and `compact` and `index` do physical upkeep; `lineage`, `versions` and
 `whole` keep what Lance leaves open: short manifests, the newest version, whole files

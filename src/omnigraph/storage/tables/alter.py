@@ -7,7 +7,7 @@ file of the table has, so it is null in all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,8 @@ class Alter:
     add: tuple[pa.Field, ...] = ()
     relax: tuple[str, ...] = ()
     """Columns, by their old names, in which null is allowed from now on."""
+    order: tuple[str, ...] = ()
+    """All columns, by their new names, in the order they are to have; as it comes if empty."""
 
     @property
     def is_empty(self) -> bool:
@@ -50,13 +52,13 @@ def alter_operation(base: Handle, change: Alter) -> LanceOperation.BaseOperation
     but can neither let a column be null nor give one the name another one had.
     """
     dataset = base.dataset
-    _require_columns(base, change)
+    require_columns(dataset.schema.names, change, base)
     with lance_errors(f"changing the columns of {base}"):
-        return LanceOperation.Project(_edited(dataset.lance_schema, dataset.max_field_id, change))
+        return LanceOperation.Project(edited(dataset.lance_schema, dataset.max_field_id, change))
 
 
-def _require_columns(base: Handle, change: Alter) -> None:
-    known = base.dataset.schema.names
+def require_columns(known: Sequence[str], change: Alter, base: Handle) -> None:
+    """Refuse what columns cannot become: whoever asks for it has not looked at them."""
     missing = {*change.rename, *change.drop, *change.relax} - {*known}
     after = [change.rename.get(name, name) for name in known if name not in change.drop]
     after += [column.name for column in change.add]
@@ -68,8 +70,14 @@ def _require_columns(base: Handle, change: Alter) -> None:
         )
 
 
-def _edited(schema: Any, newest: int, change: Alter) -> Any:  # noqa: ANN401 - Lance's own class
-    """Return a schema with every column that stays under the number it has."""
+def edited(schema: Any, newest: int, change: Alter) -> Any:  # noqa: ANN401 - Lance's own class
+    """Return a schema with every column that stays under the number it has.
+
+    Args:
+        schema: as it is now.
+        newest: the highest number that any file of the table has.
+        change: of its columns.
+    """
     make, (metadata, *stored) = schema.__reduce__()
     columns = [decode(bytes(one)) for one in stored]
     gone = _numbers_below(columns, change.drop)
@@ -77,7 +85,19 @@ def _edited(schema: Any, newest: int, change: Alter) -> Any:  # noqa: ANN401 - L
     fresh = type(schema).from_pyarrow(pa.schema(list(change.add)))
     _, (_, *added) = fresh.__reduce__()
     kept += [_renumbered(decode(bytes(one)), newest + 1) for one in added]
-    return make(metadata, *map(encode, kept))
+    return make(metadata, *map(encode, _ordered(kept, change.order)))
+
+
+def _ordered(columns: list[list[Field]], order: Sequence[str]) -> list[list[Field]]:
+    """Return columns in an order, each with what is nested in it right behind it."""
+    groups: list[list[list[Field]]] = []
+    for one in columns:
+        if _is_top(one):
+            groups.append([])
+        groups[-1].append(one)
+    places = {name: place for place, name in enumerate(order)}
+    groups.sort(key=lambda group: places.get(_name(group[0]), len(places)))
+    return [one for group in groups for one in group]
 
 
 def _changed(column: list[Field], change: Alter) -> list[Field]:

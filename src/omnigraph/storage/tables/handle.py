@@ -217,11 +217,14 @@ class Tables:
         uri = self.objects.root.join(layout.lineage(location, branch))
         where = location if branch is None else f"{location} on '{branch}'"
         with lance_errors(f"opening {where}" + (f" version {version}" if version else "")):
-            dataset = lance.dataset(
-                uri,
-                version=version,
-                storage_options=self.storage_options,
-                session=session or self._session,
+            dataset = self.objects.answered(
+                lambda: lance.dataset(
+                    uri,
+                    version=version,
+                    storage_options=self.storage_options,
+                    session=session or self._session,
+                ),
+                f"opening {where}",
             )
         found = int(dataset.version)
         if found < 1 or found != (version or found):
@@ -240,6 +243,15 @@ def in_memory(like: Handle, rows: pa.Table) -> Handle:
             data_storage_version=FILE_FORMAT,
         )
     return Handle(like.location, like.branch, like.version, dataset)
+
+
+def empty_handle(name: str, schema: pa.Schema) -> Handle:
+    """Return a handle of a table without rows that is stored nowhere."""
+    _lance.require_usable()
+    with lance_errors(f"keeping {name} in memory"):
+        rows = schema.empty_table()
+        dataset = lance.write_dataset(rows, "memory://", data_storage_version=FILE_FORMAT)
+    return Handle(name, None, int(dataset.version), dataset)
 
 
 class _Lance:

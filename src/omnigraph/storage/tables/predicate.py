@@ -9,8 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
 from omnigraph.errors import BadRequestError
@@ -91,6 +91,22 @@ def equals(column: str, value: Value) -> Compare:
 def is_in(column: str, values: Iterable[Value]) -> IsIn:
     """Return the filter `column in values`."""
     return IsIn(column, tuple(values))
+
+
+def renamed(predicate: Predicate, names: Mapping[str, str | None]) -> Predicate:
+    """Return a filter whose columns are called otherwise; of one without a name all is null."""
+    match predicate:
+        case Not(part):
+            return Not(renamed(part, names))
+        case AllOf(parts):
+            return AllOf(tuple(renamed(part, names) for part in parts))
+        case AnyOf(parts):
+            return AnyOf(tuple(renamed(part, names) for part in parts))
+        case _:
+            stored = names[predicate.column]
+            if stored is not None:
+                return replace(predicate, column=stored)
+            return AllOf(()) if isinstance(predicate, IsNull) else AnyOf(())
 
 
 def to_sql(predicate: Predicate) -> str:

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.base.budget import checkpoint, current
+from omnigraph.base.uri import is_on_s3
+from omnigraph.base.waiting import answered
 from omnigraph.errors import BadRequestError
 from omnigraph.storage.tables.failures import LostIndexError, SnapshotExpiredError, lance_errors
 from omnigraph.storage.tables.handle import PRIMARY_KEY, RESERVE, Handle, operation_name
@@ -99,7 +101,8 @@ class Reader:
                 scan_in_order=True,
                 use_scalar_index=use_indexes,
             )
-            return _whole(scanner, f"reading {self.handle}")
+            step = f"reading {self.handle}"
+            return _whole(scanner, step, is_remote=is_on_s3(self.handle.dataset.uri))
 
         return self._even_without_indexes(read)
 
@@ -245,17 +248,23 @@ class Reader:
         return False
 
 
-def _whole(scanner: lance.LanceScanner, step: str) -> pa.Table:
+def _whole(scanner: lance.LanceScanner, step: str, *, is_remote: bool) -> pa.Table:
     """Return all rows; a call with a budget pays for them as they come, and can be stopped."""
     budget = current()
     if budget is None:
         return scanner.to_table()
+    ask: Callable[[Callable[[], Any], str], Any] = answered if is_remote else _at_once
     batches = []
-    reader = scanner.to_reader()
-    for batch in reader:
+    reader = ask(scanner.to_reader, step)
+    while (batch := ask(lambda: next(reader, None), step)) is not None:
         budget.keep(step, batch.nbytes)
         batches.append(batch)
     return pa.Table.from_batches(batches, reader.schema)
+
+
+def _at_once(ask: Callable[[], T], _: str) -> T:
+    """Return an answer that is on this machine."""
+    return ask()
 
 
 def _places_in(rows: pa.Table, key: str) -> dict[str, tuple[int, int] | None]:

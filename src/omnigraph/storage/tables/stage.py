@@ -25,6 +25,7 @@ from omnigraph.base.budget import Budget
 from omnigraph.errors import BadRequestError, IntegrityError
 from omnigraph.storage.files import layout
 from omnigraph.storage.tables.alter import Alter, alter_operation
+from omnigraph.storage.tables.compute import Rewrite, rewrite_operation
 from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.foreign import Adopt, ForeignFragment, accepted
 from omnigraph.storage.tables.handle import Handle, Tables
@@ -61,7 +62,7 @@ class Overwrite:
     rows: pa.Table
 
 
-TableWrite = Append | Change | Overwrite | Adopt | Alter
+TableWrite = Append | Change | Overwrite | Adopt | Alter | Rewrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,9 @@ def stage(
             staged = (
                 None if write.is_empty else _staged(base, alter_operation(base, write), 0, [], [])
             )
+        case Rewrite():
+            made = rewrite_operation(base, write)
+            staged = Staged(base, Transaction(base.version, made.operation), 0, False, made.files)
         case _:
             assert_never(write)
     if staged is None:

@@ -70,7 +70,7 @@ def verify(kernel: Kernel, heads: Heads) -> list[Finding]:
     found += _check_forks(kernel, checked)
     found += _check_datasets(kernel, heads)
     found += _check_sidecars(kernel)
-    found += _check_files(kernel, checked)
+    found += _check_files(kernel, heads, checked)
     return found
 
 
@@ -330,12 +330,36 @@ def _check_sidecars(kernel: Kernel) -> Iterator[Finding]:
         yield Finding("unreadable_sidecar", layout.RECOVERY_DIR, str(error))
 
 
-def _check_files(kernel: Kernel, heads: list[Head]) -> Iterator[Finding]:
+def _differing(kernel: Kernel, heads: Heads, head: Head) -> tuple[Head, list[str]]:
+    """Return the files at the root that are wrong, and the head of main they are not of.
+
+    A writer shows them behind its swap of the head and ahead of the end of its sidecar. So what
+    differs while main stays where it is and has no sidecar is nobody's work in progress.
+    """
+    while True:
+        wrong = differing_files(kernel, head.files)
+        if not wrong or _is_being_written(kernel):
+            return head, []
+        again = heads.reread(layout.MAIN)
+        if again.files == head.files and differing_files(kernel, head.files) == wrong:
+            return head, wrong
+        head = again
+
+
+def _is_being_written(kernel: Kernel) -> bool:
+    try:
+        return any(sidecar.branch == layout.MAIN for sidecar in list_sidecars(kernel.objects))
+    except SidecarError:
+        return True  # told of by itself
+
+
+def _check_files(kernel: Kernel, known: Heads, heads: list[Head]) -> Iterator[Finding]:
     """Root files are only shown; the contents that heads name are what the graph rests on."""
     for head in heads:
         if head.branch == layout.MAIN:
-            for name in differing_files(kernel, head.files):
-                is_kept = find_contract(kernel, name, head.files[name]) is not None
+            now, wrong = _differing(kernel, known, head)
+            for name in wrong:
+                is_kept = find_contract(kernel, name, now.files[name]) is not None
                 more = "; an open for writing puts it right" if is_kept else ", which is lost"
                 detail = f"not what main states{more}"
                 yield Finding("file_differs", name, detail)

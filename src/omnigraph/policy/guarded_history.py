@@ -1,0 +1,148 @@
+"""The branches, commits and tags of a graph for one actor: every call is judged first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from omnigraph.api.access import Action
+from omnigraph.api.history import BranchCreated, BranchDeleted, GraphCommit
+from omnigraph.api.merges import ChangeApplied, MergeResult, Strategy, Tag
+from omnigraph.api.words import Moment
+from omnigraph.policy.access import Gate
+
+Resolve = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedBranches:
+    """The branches of a graph."""
+
+    _gate: Gate
+
+    def list(self) -> list[str]:
+        """Return the names of all branches, main first, then sorted."""
+        self._gate.pass_(Action.READ)
+        return self._gate.graph.branches.list()
+
+    def create(self, name: str, *, source: str = "main", at: str | None = None) -> BranchCreated:
+        """Create a branch from what `source` is now, or was at a commit."""
+        self._gate.pass_(Action.BRANCH_CREATE, branch=source, target=name)
+        self._gate.pass_source(source if at is None else at)
+        return self._gate.graph.branches.create(name, source=source, at=at)
+
+    def delete(self, name: str) -> BranchDeleted:
+        """Delete a branch and what only it knows."""
+        self._gate.pass_(Action.BRANCH_DELETE, target=name)
+        return self._gate.graph.branches.delete(name)
+
+    def merge(
+        self,
+        source: str,
+        into: str = "main",
+        *,
+        actor: str | None = None,
+        strategy: Strategy = "fail",
+        resolve: Resolve = None,
+        columns: bool = False,
+        base: str | None = None,
+        delete_source: bool = False,
+        message: str | None = None,
+        preview: bool = False,
+    ) -> MergeResult:
+        """Merge a branch into another: as one commit, or not at all."""
+        self._gate.pass_(Action.BRANCH_MERGE, branch=source, target=into)
+        self._gate.pass_source(source)
+        if delete_source:
+            self._gate.pass_(Action.BRANCH_DELETE, target=source)
+        return self._gate.graph.branches.merge(
+            source,
+            into,
+            actor=actor,
+            strategy=strategy,
+            resolve=resolve,
+            columns=columns,
+            base=base,
+            delete_source=delete_source,
+            message=message,
+            preview=preview,
+        )
+
+    def reset(
+        self,
+        name: str,
+        *,
+        to: str,
+        actor: str | None = None,
+        message: str | None = None,
+        preview: bool = False,
+    ) -> ChangeApplied:
+        """Make a branch what it was at a commit, as a new commit."""
+        self._gate.pass_(Action.CHANGE, branch=name)
+        self._gate.pass_moment(to)
+        return self._gate.graph.branches.reset(
+            name, to=to, actor=actor, message=message, preview=preview
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedCommits:
+    """The history of a graph."""
+
+    _gate: Gate
+
+    def list(
+        self,
+        branch: str = "main",
+        *,
+        limit: int | None = None,
+        since: str | datetime | None = None,
+        actor: str | None = None,
+        all: bool = False,
+        reverse: bool = False,
+    ) -> list[GraphCommit]:
+        """Return the commits of a branch, newest first."""
+        self._gate.pass_(Action.READ, branch=branch)
+        return self._gate.graph.commits.list(
+            branch, limit=limit, since=since, actor=actor, all=all, reverse=reverse
+        )
+
+    def get(self, commit_id: str) -> GraphCommit:
+        """Return a commit of any branch."""
+        self._gate.pass_moment(commit_id)
+        return self._gate.graph.commits.get(commit_id)
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedTags:
+    """Commits by names for people."""
+
+    _gate: Gate
+
+    def list(self) -> list[Tag]:
+        """Return all tags by their names."""
+        self._gate.pass_(Action.READ)
+        return self._gate.graph.tags.list()
+
+    def create(
+        self,
+        name: str,
+        *,
+        at: Moment | None = None,
+        branch: str = "main",
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> Tag:
+        """Name a commit, which stays readable."""
+        self._gate.pass_(Action.BRANCH_CREATE, branch=branch, target=name)
+        self._gate.pass_moment(branch if at is None else at, branch=branch)
+        return self._gate.graph.tags.create(
+            name, at=at, branch=branch, actor=actor, message=message
+        )
+
+    def delete(self, name: str) -> None:
+        """Let go of a tag."""
+        self._gate.pass_(Action.BRANCH_DELETE, target=name)
+        self._gate.graph.tags.delete(name)

@@ -1,0 +1,29 @@
+"""The same values as a type that holds more."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+Values = TypeVar("Values", pa.Array, pa.ChunkedArray)
+
+
+def widened(values: Values, kind: pa.DataType) -> Values:
+    """Return values as another type: a single one as a list of one, any other by a safe cast."""
+    if values.type == kind:
+        return values
+    if pa.types.is_list(kind) and not pa.types.is_list(values.type):
+        if isinstance(values, pa.ChunkedArray):
+            return pa.chunked_array([_listed(chunk, kind) for chunk in values.chunks], kind)
+        return _listed(values, kind)
+    return values.cast(kind)
+
+
+def _listed(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    valid = np.asarray(values.is_valid())
+    ends = pa.array(np.concatenate([[0], np.cumsum(valid)]), pa.int32())
+    return pa.ListArray.from_arrays(
+        ends, values.drop_null(), type=kind, mask=pa.array(~valid) if not valid.all() else None
+    )

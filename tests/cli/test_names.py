@@ -1,0 +1,97 @@
+"""Other names of commands, help by word, and failures as JSON."""
+
+import json
+
+import pytest
+
+import omnigraph
+from tests.support.fast import FAST
+
+BODY = "match { $p: P } return { $p.name as n }"
+
+
+@pytest.fixture
+def people(tmp_path):
+    with omnigraph.init(
+        str(tmp_path / "g.omni"), "node P { name: String @key age: I32? }", options=FAST
+    ):
+        pass
+    (tmp_path / "p.gq").write_text(f"query all() {{ {BODY} }}\n")
+    return "g.omni"
+
+
+def test_mutate_is_change_and_query_is_read(cli, people):
+    ran = cli("mutate", people, "-e", 'insert P { name: "ada" }')
+    assert (ran.code, ran.out) == (0, "changed main via inline: 1 nodes, 0 edges\n")
+    for words in (["query", people, "-e", BODY], ["query", "-e", BODY, people]):
+        ran = cli(*words, "--json")
+        assert (ran.code, json.loads(ran.out)["rows"]) == (0, [{"n": "ada"}])
+    assert cli("--uri", people, "query", "-e", BODY, "--json").code == 0
+
+
+def test_lint_stands_alone_and_behind_query(cli, people):
+    told = [
+        cli(*words, "-q", "p.gq", people, "--json").out
+        for words in (["lint"], ["query", "lint"], ["query", "check"])
+    ]
+    assert len(set(told)) == 1
+    assert json.loads(told[0])["status"] == "ok"
+
+
+def test_help_is_a_command_too(cli):
+    assert cli("help").out == cli("--help").out
+    assert cli("help", "branch", "create").out == cli("branch", "create", "--help").out
+    assert cli("help", "mutate").out == cli("change", "--help").out
+    assert "lint" in cli("query", "--help").out
+
+
+def test_a_failure_under_json_is_json_on_standard_output(cli, people):
+    ran = cli("read", people, "-e", "match { $p: P } return { $p.nam }", "--json")
+    told = json.loads(ran.out)
+    assert (ran.code, told["code"], told["kind"]) == (1, "bad_request", "compile")
+    assert told["error"] == "<query>:1:26: type error: T6: P has no property `nam`"
+    assert told["hint"] == "did you mean `name`?"
+    (found,) = told["diagnostics"]
+    assert (found["code"], found["line"], found["column"]) == ("T6", 1, 26)
+    assert "error[T6]" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "rc", "code", "kind"),
+    [
+        (["snapshot", "no-such.omni"], 1, "not_found", "not_found"),
+        (["branch", "create", "main", "--uri", "g.omni"], 1, "conflict", "already_exists"),
+        (["read", "g.omni", "--nope"], 2, "bad_request", "bad_request"),
+        (["read", "g.omni"], 2, "bad_request", "bad_request"),
+        (["change", "g.omni", "-e", "insert P { name: null }"], 1, "bad_request", "compile"),
+        (["mutate", "g.omni", "-e", "insert P { name: $n }", "-p", "n=null"], 1, None, None),
+    ],
+)
+def test_failures_of_every_kind_say_what_they_are(cli, people, words, rc, code, kind):
+    ran = cli(*words, "--json")
+    told = json.loads(ran.out)
+    assert (ran.code, bool(told["error"])) == (rc, True)
+    assert ran.err
+    if code is not None:
+        assert (told["code"], told["kind"]) == (code, kind)
+
+
+def test_broken_rules_are_listed_under_json(cli, people, tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"type":"P","data":{"name":"a","age":"x"}}\n')
+    ran = cli("load", people, "--data", "rows.jsonl", "--mode", "append", "--json")
+    told = json.loads(ran.out)
+    assert (ran.code, told["kind"]) == (1, "integrity")
+    (broken,) = told["violations"]
+    assert broken["place"] == "rows.jsonl:1"
+
+
+def test_without_json_standard_output_stays_empty(cli, people):
+    ran = cli("read", people, "-e", "match { $p: Q } return { $p.name }")
+    assert (ran.code, ran.out) == (1, "")
+
+
+def test_a_parameter_that_is_nearly_right_is_named_the_right_way_round(cli, people):
+    text = "query q($min: I32) { match { $p: P $p.age > $min } return { $p.name } }"
+    ran = cli("read", people, "-e", text, "-p", "mn=3")
+    assert ran.code == 1
+    assert "hint: 'mn' was given; did you mean 'min'?" in ran.err
