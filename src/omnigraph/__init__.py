@@ -52,6 +52,8 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    if name == "aio":
+        return import_module("omnigraph.aio")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'omnigraph' has no attribute '{name}'")

@@ -1,8 +1,10 @@
 """Whatever is asked of a graph on disk can be asked of a server, and comes to the same."""
 
 import io
+import math
 from datetime import date
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -284,6 +286,19 @@ def test_a_schema_is_applied_to_a_branch(graph, place):
     with pytest.raises(SchemaUnsupportedError) as caught:
         graph.apply_schema(SCHEMA.replace("age: I32?", "age: String?"))
     assert [step.kind for step in caught.value.steps] == ["unsupported_change"]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, [1.0], "1", b"1"], ids=repr)
+def test_a_value_that_is_no_number_is_never_taken_for_none(graph, value):
+    text = "query q($a: F64?) { match { $p: Person } return { $p.name } }"
+    with pytest.raises(BadRequestError):
+        graph.query(text, params={"a": value})
+
+
+def test_numbers_of_numpy_are_numbers(graph):
+    text = "query q($a: I32, $n: [I32]) { match { $p: Person $p.age > $a } return { $p.name } }"
+    given = {"a": np.int32(18), "n": np.array([1, 2])}
+    assert names(graph.query(text, params=given)) == ["Ann", "Cé"]
 
 
 def test_the_body_of_a_query_will_do(graph):

@@ -3,11 +3,15 @@
 import asyncio
 import threading
 
+import httpx2
 import pytest
 
 from omnigraph.server.admission import Slots, WriteAdmission, WriteCaps
+from omnigraph.server.app import App
+from omnigraph.server.boot import served_by
 from omnigraph.server.execution import Capacity, Execution
 from omnigraph.server.http import Exchange, Flow, GoneError
+from omnigraph.server.options import ServeOptions
 from omnigraph.server.problems import ProblemError
 
 
@@ -242,3 +246,25 @@ def test_what_is_wrong_from_the_beginning_is_an_error_and_not_half_an_answer():
         return sent
 
     assert run(work()) == []
+
+
+def test_a_small_query_that_is_ready_takes_no_slot_and_no_thread(people):
+    served = served_by(ServeOptions(uri=str(people / "people.omni")))
+    app = App(None, served=served)
+    asked = {"query_source": "query q() { match { $p: Person } return { $p.name } }"}
+
+    async def work():
+        transport = httpx2.ASGITransport(app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
+            for _ in range(3):  # once it is wanted again, it is kept
+                first = await client.post("/read", json=asked)
+            served.execution.reads = None  # whoever asks for a slot now fails
+            again = await client.post("/read", json=asked)
+            served.graph.mutate("insert Person { name: $n }", params={"n": "Dan"})
+            failed = await client.post("/read", json=asked)
+        await app._close()
+        return first, again, failed
+
+    first, again, failed = run(work())
+    assert first.json() == again.json()
+    assert failed.status_code == 500  # a new commit is first read in a slot

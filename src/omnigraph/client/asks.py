@@ -6,6 +6,7 @@ One function per question, for both shells: what they send and what they return 
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar, cast
@@ -51,6 +52,7 @@ from omnigraph.api.writes import EmbedResult, LoadResult, MutationResult
 from omnigraph.base.arguments import text_argument
 from omnigraph.base.budget import DEFAULT, Limits
 from omnigraph.client.wire import ARROW, NDJSON, Answer, Ask, new_key, segment
+from omnigraph.compiler.query.params import ParamError
 from omnigraph.compiler.source import Source
 from omnigraph.config.texts import read_query, read_text
 from omnigraph.errors import BadRequestError
@@ -69,7 +71,7 @@ def shape(kind: type[S]) -> Callable[[Answer], S]:
 def _json(value: Mapping[str, Any]) -> bytes:
     said = {name: one for name, one in value.items() if one is not None}
     try:
-        return orjson.dumps(said, option=orjson.OPT_SERIALIZE_NUMPY)
+        return orjson.dumps(said)
     except TypeError as error:
         raise BadRequestError(f"this cannot be sent to a server: {error}") from None
 
@@ -125,18 +127,24 @@ def _params(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return None
     if not isinstance(given, Mapping):
         raise BadRequestError("params must be a JSON object")
-    return {str(name): _plain(value) for name, value in given.items()}
+    return {str(name): _plain(str(name), value) for name, value in given.items()}
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, datetime) and value.tzinfo is None:
-        return value.isoformat() + "Z"
-    if isinstance(value, bytes | bytearray):
-        raise BadRequestError("bytes cannot be sent as a parameter", hint="load them")
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    item = getattr(value, "item", None)
-    return item() if callable(item) and not hasattr(value, "__len__") else value
+def _plain(name: str, value: object) -> object:
+    """Return a value as JSON has it; what JSON would change is refused, as a local graph does."""
+    if hasattr(value, "tolist"):  # numbers and arrays of NumPy
+        value = value.tolist()
+    match value:
+        case datetime() if value.tzinfo is None:
+            return value.isoformat() + "Z"
+        case float() if not math.isfinite(value):
+            raise ParamError(name, f"{value} is not a finite number")
+        case bytes() | bytearray():
+            raise ParamError(name, "bytes are not a value of a parameter")
+        case list() | tuple():
+            return [_plain(name, one) for one in value]
+        case _:
+            return value
 
 
 # Reading.
