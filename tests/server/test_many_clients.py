@@ -16,7 +16,7 @@ ONE = "query one($n: String) { match { $p: Person $p.name = $n } return { $p.nam
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_what_was_acknowledged_is_there_and_readers_see_a_growing_graph(people, workers):
-    clients, each = 16, 5
+    clients, each = 16, 3
 
     async def writer(address, number):
         made = 0

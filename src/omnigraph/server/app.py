@@ -48,6 +48,8 @@ _GONE: Final = 499
 """Stands in the log for an answer that nobody waited for."""
 _GRAPHS: Final = "/graphs/"
 _BEARER: Final = "bearer "
+_METHODS: Final = ("GET", "POST", "DELETE", "OPTIONS", "HEAD", "PUT", "PATCH")
+"""Others are counted as one: what clients send must not become names of metrics."""
 
 Boot = Callable[[], Awaitable[Served]]
 
@@ -129,7 +131,8 @@ class App:
             self.running -= 1
             exchange.close()
             seconds = time.monotonic() - started
-            REQUESTS.add(1, exchange.method, seen.route, str(seen.status))
+            method = exchange.method if exchange.method in _METHODS else "other"
+            REQUESTS.add(1, method, seen.route, str(seen.status))
             TOOK.observe(seconds, seen.route)
             access_log.info("%s", _line(exchange, seen, seconds))
 
@@ -163,6 +166,8 @@ class App:
                 raise  # the answer had begun: only cutting it tells the client
             reply = Reply(orjson.dumps(_internal()), status=500)
         seen.status = reply.status
+        # What is left of a body would be taken for the next request.
+        reply.closes = reply.closes or (exchange.has_body and not exchange.was_read)
         await _send(reply, extra, send)
         if reply.closes:
             await exchange.drain()
@@ -282,7 +287,7 @@ def authenticate(served: Served, exchange: Exchange) -> str | None:
 
 def _unauthorized(text: str) -> ProblemError:
     return ProblemError(
-        401, text, kind=ErrorKind.DENIED, headers=[(b"www-authenticate", b"Bearer")], closes=True
+        401, text, kind=ErrorKind.DENIED, headers=[(b"www-authenticate", b"Bearer")]
     )
 
 

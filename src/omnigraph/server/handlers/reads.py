@@ -161,9 +161,7 @@ async def _streamed(
 ) -> Flow:
     """Run a query whose rows are fetched while they are sent, all of one state."""
     graph, layout, cancel = call.graph, call.layout, threading.Event()
-    commit = where["at"]
-    if commit is None:
-        commit = (await call.look(lambda: graph.snapshot(where["branch"]))).commit_id
+    commit = (await call.look(lambda: graph.snapshot(where["branch"], at=where["at"]))).commit_id
 
     def begin(stop: threading.Event) -> Iterator[pa.RecordBatch]:
         batches = graph.stream(
