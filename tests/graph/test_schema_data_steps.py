@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph
+from omnigraph.api.merges import MergeConflictError
 from omnigraph.api.schemas import SchemaUnsupportedError
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.engine.write.violations import ConstraintError
@@ -323,4 +324,37 @@ def test_an_index_of_a_widened_column_is_built_anew(graph):
     graph.mutate('query q() { insert Person { name: "di", big: 1, age: 12 } }')
     found = graph.query("query q() { match { $p: Person  $p.age > 10 } return { $p.name as n } }")
     assert found.to_tuples() == [("ada",), ("di",)]
+    assert not [found for found in graph.verify() if not found.harmless]
+
+
+MADE = [
+    pytest.param("alias: String? @backfill(nick)", None, id="nullable"),
+    pytest.param("alias: String @backfill(name)", "null in a required property", id="required"),
+    pytest.param("seen: DateTime @default(now())", "null in a required property", id="moment"),
+]
+
+
+@pytest.mark.parametrize(("text", "told"), MADE)
+def test_a_merge_makes_no_value_that_the_other_side_has_made_already(graph, text, told):
+    graph.branches.create("dev")
+    graph.apply_schema(edited(added(text)), branch="dev")
+    graph.mutate('query q() { update Person set { nick: "own" } where name = "bo" }')
+    before, schema = graph.snapshot(), graph.schema
+    tried = graph.branches.merge("dev", preview=True)
+    if told is None:
+        # Nobody can say what the alias of a row is whose nick was changed here meanwhile.
+        assert [(one.row_id, one.columns) for one in tried.conflicts] == [("bo", ("nick", "alias"))]
+        graph.branches.merge("dev", columns=True)
+        rows = stored(graph)
+        assert values(rows, "alias") == ["A", "B", None]
+        assert values(rows, "nick") == ["A", "own", None]
+        return
+    assert {one.row_id for one in tried.conflicts} == {"ada", "bo", "cy"}
+    assert all(told in one.message for one in tried.conflicts)
+    with pytest.raises(MergeConflictError):
+        graph.branches.merge("dev")
+    assert (graph.snapshot(), graph.schema) == (before, schema)
+    graph.apply_schema(edited(added(text)))
+    graph.branches.merge("dev", strategy="ours")
+    assert values(stored(graph), "nick") == ["A", "own", None]
     assert not [found for found in graph.verify() if not found.harmless]

@@ -106,8 +106,7 @@ def agree(store: GraphStore, bases: Bases, theirs: Snapshot, ours: Snapshot) -> 
         return seen[commit]
 
     is_new = schema_hash(loaded.ir) != schema_hash(here)
-    now_ms = store.kernel.clock.now_us() // 1_000
-    change = Change.between(here, loaded, now_ms) if is_new else None
+    change = Change.brought(here, loaded) if is_new else None
     if change is not None:
         conflicts += [told for rule in change.rules for told in _broken(rule.broken(ours))]
     return Agreement(
@@ -118,7 +117,7 @@ def agree(store: GraphStore, bases: Bases, theirs: Snapshot, ours: Snapshot) -> 
         bases.seen(view_at, views.pairs),
         change,
         contract_files(text, loaded) if is_new else {},
-        Change.between(mine, loaded, now_ms).rules,
+        Change.brought(mine, loaded).rules,
         tuple(conflicts),
     )
 

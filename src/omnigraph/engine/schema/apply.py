@@ -8,7 +8,7 @@ first makes the other plan again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,11 +18,12 @@ from omnigraph.base.budget import unstoppable
 from omnigraph.base.ids import TableKey
 from omnigraph.compiler.catalog.build import LoadedSchema, catalog_of, load_schema
 from omnigraph.compiler.catalog.migration import backfill_of, plan_schema_migration
-from omnigraph.compiler.catalog.schema_ir import IrType, SchemaIr
+from omnigraph.compiler.catalog.schema_ir import Backfill, IrProperty, IrType, SchemaIr
 from omnigraph.compiler.source import Source
 from omnigraph.engine.contract import accepted_ir, contract_files, schema_step
+from omnigraph.engine.schema.fill import default_scalar
 from omnigraph.engine.schema.rules import NewRules, check_rows, new_rules
-from omnigraph.engine.schema.tables import Fills, TableChanges, table_changes
+from omnigraph.engine.schema.tables import Fills, GraphType, TableChanges, table_changes
 from omnigraph.errors import ConflictError
 from omnigraph.storage.commit.session import (
     Committed,
@@ -117,9 +118,30 @@ class Change:
 
     @classmethod
     def between(cls, accepted: SchemaIr, desired: LoadedSchema, now_ms: int) -> Change:
-        """Return what turns one schema into another."""
+        """Return what turns one schema into another, as somebody wants it now."""
+        fills = {at: fill for at, prop in _places(desired.ir) if (fill := backfill_of(prop))}
+        return cls._with(accepted, desired, fills, now_ms)
+
+    @classmethod
+    def brought(cls, accepted: SchemaIr, desired: LoadedSchema) -> Change:
+        """Return the same for a schema that a merge brings: values are made of defaults alone.
+
+        A moment, or what was taken from another property, the other side has made by itself:
+        made here once more it would be another value.
+        """
+        kinds: list[GraphType] = [*desired.catalog.nodes.values(), *desired.catalog.edges.values()]
+        fills = {
+            (kind.type_id, prop.prop_id): Backfill(prop.default)
+            for kind in kinds
+            for prop in kind.properties.values()
+            if prop.default is not None and default_scalar(prop) is not None
+        }
+        return cls._with(accepted, desired, fills, 0)
+
+    @classmethod
+    def _with(cls, accepted: SchemaIr, desired: LoadedSchema, fills: Fills, now_ms: int) -> Change:
         before, after = catalog_of(accepted), desired.catalog
-        tables = table_changes(before, after, _fills(desired.ir), now_ms)
+        tables = table_changes(before, after, fills, now_ms)
         return cls(tables, new_rules(before, after, tables))
 
     def check(self, state: Snapshot) -> None:
@@ -131,14 +153,12 @@ class Change:
         check_rows(self.rules, state)
 
 
-def _fills(ir: SchemaIr) -> Fills:
+def _places(ir: SchemaIr) -> Iterator[tuple[tuple[int, int], IrProperty]]:
+    """Yield every property that has a column, by the ids of its type and its own."""
     kinds: list[IrType] = [*ir.nodes, *ir.edges]
-    return {
-        (one.type_id, prop.prop_id): fill
-        for one in kinds
-        for prop in one.properties
-        if (fill := backfill_of(prop)) is not None
-    }
+    for one in kinds:
+        for prop in one.properties:
+            yield (one.type_id, prop.prop_id), prop
 
 
 def commit_change(
