@@ -389,3 +389,28 @@ def test_a_renamed_column_keeps_its_index_and_its_old_name_can_be_indexed_anew(g
     assert (told["email"], told["mail"]) == ("current", "built")
     told = {one.column: str(one.status) for one in graph.ensure_indices()}
     assert (told["email"], told["mail"]) == ("current", "current")
+
+
+@pytest.mark.parametrize("first", ["dev", pytest.param("main", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("name", CHANGES)
+def test_every_change_is_merged_both_ways(graph, name, first):
+    graph.branches.create("dev")
+    kind, other = TYPE.get(name, "Person"), "main" if first == "dev" else "dev"
+    graph.apply_schema(changed(name), branch=first, allow_data_loss=True)
+    new = f'query q() {{ insert {kind} {{ handle: "new", name: "New", age: 1 }} }}'
+    graph.mutate(new, branch=first)
+    old = 'query q() { insert Person { handle: "old", name: "Old", age: 2 } }'
+    graph.mutate(old, branch=other)
+    graph.mutate('query q() { update Person set { age: 8 } where handle = "bo" }', branch=other)
+    tried = graph.branches.merge(first, into=other, preview=True)
+    assert tried.conflicts == ()
+    graph.branches.merge(first, into=other)
+    graph.branches.merge(other, into=first)
+    assert graph.branch("dev").catalog == graph.branch("main").catalog
+    rows_now = plain(graph, kind, "main")
+    assert rows_now == plain(graph, kind, "dev")
+    assert [row["handle"] for row in rows_now] == ["ada", "bo", "new", "old"]
+    assert rows_now[0] == migrated({**PEOPLE[0], "id": "ada"}, name)
+    assert rows_now[1] == migrated({**PEOPLE[1], "id": "bo", "age": 8}, name)
+    assert graph.branches.merge(first, into=other).tables == ()
+    assert not [found for found in graph.verify() if not found.harmless]

@@ -38,7 +38,10 @@ PEOPLE = {
 }
 
 
-@pytest.fixture(params=["main", "lazy branch", "forked branch", "empty"])
+LAZY = pytest.param("lazy branch", marks=pytest.mark.exhaustive)
+
+
+@pytest.fixture(params=["main", LAZY, "forked branch", "empty"])
 def place(request, tmp_path):
     with omnigraph.init(tmp_path / "g", SCHEMA, options=FAST) as graph:
         if request.param == "empty":

@@ -7,6 +7,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.merges import ConflictKind, MergeConflictError
+from omnigraph.engine.merge import rows
 from omnigraph.errors import ConflictError
 from tests.support.fast import FAST
 
@@ -317,4 +318,39 @@ def test_a_third_branch_is_merged_by_way_of_another(graph):
     assert stored(graph, "node:Human")["di"]["email"] == "3@x"
     graph.branches.delete("dev")
     graph.branches.delete("third")
+    sound(graph)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param((("node Company {", 'node Company @description("d") {'),), id="metadata"),
+        pytest.param((PHONE,), id="a column of the same number"),
+        pytest.param((DROP, NICK), id="columns of other numbers"),
+        pytest.param((("slug: String @key", "slug: String @key  size: I32? @unique"),), id="rule"),
+    ],
+)
+def test_files_are_taken_over_only_where_columns_mean_the_same(graph, monkeypatch, changes):
+    monkeypatch.setattr(rows, "LINKED_FROM", 3)
+    if changes == (PHONE,):
+        apply(graph, "main", NICK)  # the same number, another column
+    apply(graph, "dev", *changes)
+    people = pa.table({"name": [f"p{at}" for at in range(5)], "age": list(range(5))})
+    knows = pa.table({"from": [f"p{at}" for at in range(5)], "to": ["ada"] * 5})
+    companies = pa.table({"slug": [f"c{at}" for at in range(5)]})
+    graph.load({"Person": people, "Knows": knows, "Company": companies}, "append", branch="dev")
+    column = {(PHONE,): "phone", (DROP, NICK): "nick"}.get(changes)
+    if column is not None:
+        do(graph, f'update Person set {{ {column}: "of p1" }} where name = "p1"', "dev")
+    do(graph, 'update Person set { age: 99 } where name = "ada"')
+    graph.branches.merge("dev")
+    found = stored(graph)
+    assert sorted(found) == ["ada", "bo", "cy", *(f"p{at}" for at in range(5))]
+    assert found["ada"]["age"] == 99
+    assert [found[f"p{at}"]["age"] for at in range(5)] == list(range(5))
+    assert len(stored(graph, "edge:Knows")) == 6
+    assert len(stored(graph, "node:Company")) == 6
+    for name in ("phone", "nick"):
+        values = {key: row.get(name) for key, row in found.items() if row.get(name)}
+        assert values == ({"p1": "of p1"} if name == column else {})
     sound(graph)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
+from omnigraph.api.merges import Strategy
 from omnigraph.api.progress import Progress
 from omnigraph.api.words import ChangeOp, Engine, EntityKind, Images, OnError
 from omnigraph.base.budget import Limits
@@ -54,6 +56,70 @@ class LoadKeywords(AnyLoadKeywords, total=False):
     spark: object
     columns: Mapping[str, str] | None
     mapping: str | Path | None
+
+
+class EmbedKeywords(TypedDict, total=False):
+    """How vectors are made, and who asks for them."""
+
+    actor: str | None
+    message: str | None
+    progress: Progress | None
+    limits: Limits | None
+
+
+class ExportKeywords(TypedDict, total=False):
+    """What of a state is written out, and the limits of that."""
+
+    types: Sequence[str]
+    tables: Sequence[str]
+    limits: Limits | None
+
+
+class CommitListKeywords(TypedDict, total=False):
+    """Which commits are wanted, and in which order."""
+
+    limit: int | None
+    since: str | datetime | None
+    actor: str | None
+    all: bool
+    reverse: bool
+
+
+class ResetKeywords(TypedDict, total=False):
+    """Who changes a branch and why, or whether only to compute what would come of it."""
+
+    actor: str | None
+    message: str | None
+    preview: bool
+
+
+class SettledKeywords(ResetKeywords, total=False):
+    """What becomes of rows that both sides changed."""
+
+    strategy: Strategy
+    resolve: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+
+
+class MergeKeywords(SettledKeywords, total=False):
+    """How two branches are merged."""
+
+    columns: bool
+    base: str | None
+    delete_source: bool
+
+
+class ReplayKeywords(SettledKeywords, total=False):
+    """Where a commit is undone or repeated, and how."""
+
+    branch: str
+    parent: int | None
+
+
+class SchemaApplyKeywords(ResetKeywords, total=False):
+    """Which branch gets a schema, and what may be lost."""
+
+    allow_data_loss: bool
+    branch: str
 
 
 class DiffKeywords(TypedDict, total=False):

@@ -8,17 +8,28 @@ states, `as_actor` the same in the name of somebody.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self, Unpack, runtime_checkable
 
 from omnigraph.api.changes import ChangeGroup, Diff, EntityBlame, EntityHistory
 from omnigraph.api.history import BranchCreated, BranchDeleted, GraphCommit, GraphSnapshot
-from omnigraph.api.keywords import DiffKeywords, FeedKeywords
-from omnigraph.api.merges import ChangeApplied, MergeResult, Strategy, Tag
-from omnigraph.api.progress import Progress
+from omnigraph.api.keywords import (
+    AnyLoadKeywords,
+    CommitListKeywords,
+    DiffKeywords,
+    EmbedKeywords,
+    ExportKeywords,
+    FeedKeywords,
+    IngestKeywords,
+    MergeKeywords,
+    MutateKeywords,
+    QueryKeywords,
+    ReplayKeywords,
+    ResetKeywords,
+    SchemaApplyKeywords,
+)
+from omnigraph.api.merges import ChangeApplied, MergeResult, Tag
 from omnigraph.api.query import Profile, QueryResult
 from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory
 from omnigraph.api.texts import SchemaPlan
@@ -30,9 +41,8 @@ from omnigraph.api.upkeep import (
     LockHolder,
     TableRepair,
 )
-from omnigraph.api.words import Engine, ExportFormat, Moment, OnError
+from omnigraph.api.words import ExportFormat, Moment
 from omnigraph.api.writes import EmbedResult, ExportResult, LoadResult, MutationResult
-from omnigraph.base.budget import Limits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,9 +75,7 @@ class Reads(Protocol):
         source: Text,
         name: str | None = None,
         params: Mapping[str, Any] | None = None,
-        *,
-        limits: Limits | None = None,
-        cancel: threading.Event | None = None,
+        **how: Unpack[QueryKeywords],
     ) -> QueryResult:
         """Run a read query."""
         ...
@@ -78,9 +86,8 @@ class Reads(Protocol):
         name: str | None = None,
         params: Mapping[str, Any] | None = None,
         *,
-        limits: Limits | None = None,
-        cancel: threading.Event | None = None,
         batch_rows: int = 65_536,
+        **how: Unpack[QueryKeywords],
     ) -> Iterator[pa.RecordBatch]:
         """Run a read query and return its rows in batches."""
         ...
@@ -90,9 +97,7 @@ class Reads(Protocol):
         source: Text,
         name: str | None = None,
         params: Mapping[str, Any] | None = None,
-        *,
-        limits: Limits | None = None,
-        cancel: threading.Event | None = None,
+        **how: Unpack[QueryKeywords],
     ) -> Profile:
         """Run a read query and return what every operator did."""
         ...
@@ -118,20 +123,12 @@ class Reads(Protocol):
         target: str | Path | IO[bytes],
         *,
         format: ExportFormat = "jsonl",
-        types: Sequence[str] = (),
-        tables: Sequence[str] = (),
-        limits: Limits | None = None,
+        **what: Unpack[ExportKeywords],
     ) -> ExportResult:
         """Write everything out."""
         ...
 
-    def iter_export(
-        self,
-        *,
-        types: Sequence[str] = (),
-        tables: Sequence[str] = (),
-        limits: Limits | None = None,
-    ) -> Iterator[bytes]:
+    def iter_export(self, **what: Unpack[ExportKeywords]) -> Iterator[bytes]:
         """Yield what `export` writes as JSON lines, in pieces of many lines."""
         ...
 
@@ -144,13 +141,7 @@ class Writes(Protocol):
         source: Text,
         name: str | None = None,
         params: Mapping[str, Any] | None = None,
-        *,
-        actor: str | None = None,
-        message: str | None = None,
-        if_head: str | None = None,
-        idempotency_key: str | None = None,
-        limits: Limits | None = None,
-        cancel: threading.Event | None = None,
+        **how: Unpack[MutateKeywords],
     ) -> MutationResult:
         """Run a mutation: all of its statements as one commit, or none."""
         ...
@@ -163,15 +154,7 @@ class BulkJobs(Protocol):
         self,
         data: Any,  # noqa: ANN401 - files, tables or bytes; who loads says which
         mode: str = "overwrite",
-        *,
-        engine: Engine | None = None,
-        actor: str | None = None,
-        message: str | None = None,
-        on_error: OnError = "fail",
-        max_errors: int | None = None,
-        idempotency_key: str | None = None,
-        progress: Progress | None = None,
-        limits: Limits | None = None,
+        **how: Unpack[AnyLoadKeywords],
     ) -> LoadResult:
         """Load files or tables."""
         ...
@@ -180,11 +163,7 @@ class BulkJobs(Protocol):
         self,
         types: Sequence[str] = (),
         mode: str = "fill_missing",
-        *,
-        actor: str | None = None,
-        message: str | None = None,
-        progress: Progress | None = None,
-        limits: Limits | None = None,
+        **how: Unpack[EmbedKeywords],
     ) -> EmbedResult:
         """Fill the `@embed` columns."""
         ...
@@ -217,32 +196,11 @@ class Branches(Protocol):
         """Delete a branch and what only it knows."""
         ...
 
-    def merge(
-        self,
-        source: str,
-        into: str = "main",
-        *,
-        actor: str | None = None,
-        strategy: Strategy = "fail",
-        resolve: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
-        columns: bool = False,
-        base: str | None = None,
-        delete_source: bool = False,
-        message: str | None = None,
-        preview: bool = False,
-    ) -> MergeResult:
+    def merge(self, source: str, into: str = "main", **how: Unpack[MergeKeywords]) -> MergeResult:
         """Merge a branch into another: as one commit, or not at all."""
         ...
 
-    def reset(
-        self,
-        name: str,
-        *,
-        to: str,
-        actor: str | None = None,
-        message: str | None = None,
-        preview: bool = False,
-    ) -> ChangeApplied:
+    def reset(self, name: str, *, to: str, **how: Unpack[ResetKeywords]) -> ChangeApplied:
         """Make a branch what it was at a commit, as a new commit."""
         ...
 
@@ -250,16 +208,7 @@ class Branches(Protocol):
 class Commits(Protocol):
     """The history of a graph."""
 
-    def list(
-        self,
-        branch: str = "main",
-        *,
-        limit: int | None = None,
-        since: str | datetime | None = None,
-        actor: str | None = None,
-        all: bool = False,
-        reverse: bool = False,
-    ) -> list[GraphCommit]:
+    def list(self, branch: str = "main", **which: Unpack[CommitListKeywords]) -> list[GraphCommit]:
         """Return the commits of a branch, newest first."""
         ...
 
@@ -322,33 +271,11 @@ class History(Protocol):
         """Return which commit gave each property its value."""
         ...
 
-    def revert(
-        self,
-        commit: str,
-        *,
-        branch: str = "main",
-        parent: int | None = None,
-        strategy: Strategy = "fail",
-        resolve: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
-        actor: str | None = None,
-        message: str | None = None,
-        preview: bool = False,
-    ) -> ChangeApplied:
+    def revert(self, commit: str, **how: Unpack[ReplayKeywords]) -> ChangeApplied:
         """Undo what a commit changed, as a new commit."""
         ...
 
-    def cherry_pick(
-        self,
-        commit: str,
-        *,
-        branch: str = "main",
-        parent: int | None = None,
-        strategy: Strategy = "fail",
-        resolve: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
-        actor: str | None = None,
-        message: str | None = None,
-        preview: bool = False,
-    ) -> ChangeApplied:
+    def cherry_pick(self, commit: str, **how: Unpack[ReplayKeywords]) -> ChangeApplied:
         """Repeat on a branch what a commit changed elsewhere."""
         ...
 
@@ -390,16 +317,7 @@ class Administration(Protocol):
         """Return the steps from the schema of a branch to a new one."""
         ...
 
-    def apply_schema(
-        self,
-        schema: Text,
-        *,
-        allow_data_loss: bool = False,
-        branch: str = "main",
-        preview: bool = False,
-        actor: str | None = None,
-        message: str | None = None,
-    ) -> SchemaApplied:
+    def apply_schema(self, schema: Text, **how: Unpack[SchemaApplyKeywords]) -> SchemaApplied:
         """Make a text the schema of a branch."""
         ...
 
@@ -448,13 +366,7 @@ class AnyGraph(BranchView, History, Administration, Protocol):
         branch: str,
         source: str = "main",
         mode: str = "merge",
-        engine: Engine | None = None,
-        actor: str | None = None,
-        on_error: OnError = "fail",
-        max_errors: int | None = None,
-        idempotency_key: str | None = None,
-        progress: Progress | None = None,
-        limits: Limits | None = None,
+        **how: Unpack[IngestKeywords],
     ) -> LoadResult:
         """Load into a branch, creating it first if it does not exist."""
         ...

@@ -54,7 +54,7 @@ from omnigraph.base.budget import Limits, QueryCancelledError
 from omnigraph.base.closing import Closing
 from omnigraph.client import asks
 from omnigraph.client.transport import Transport
-from omnigraph.client.uploads import sent, tar_of
+from omnigraph.client.uploads import called, sent, tar_of
 from omnigraph.client.wire import Ask, place_of
 from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.catalog.model import Catalog
@@ -442,6 +442,7 @@ class RemoteGraph(Closing):
         if how.get("engine") == "spark" or how.get("spark") is not None:
             raise BadRequestError("a server does not load with Spark", hint="leave engine out")
         with sent(data) as members:
+            members += called(how.get("mapping"), how.get("columns"))
             ask = asks.load(
                 lambda: tar_of(members),
                 branch=branch,

@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import glob
 import io
+import json
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
@@ -21,10 +22,14 @@ import pyarrow as pa
 
 from omnigraph.base.uri import has_scheme
 from omnigraph.errors import BadRequestError, NotFoundError, StorageError
+from omnigraph.pipeline.inputs.flat import plain_value
+from omnigraph.pipeline.inputs.mapping import asked_columns, mapping_text
 
 _PIECE: Final = 1 << 18
 _SPOOL: Final = 8 << 20
 _LINES: Final = "lines"
+MAPPING: Final = "@mapping"
+"""What a member is that says how the columns of the others are called."""
 _TABLES: Final = (".parquet", ".pq", ".arrow", ".feather", ".csv")
 
 
@@ -82,7 +87,9 @@ def _members(data: object) -> Iterator[Member]:
 
 
 def _typed(word: str, given: object) -> Iterator[Member]:
-    if isinstance(given, list | tuple):
+    if isinstance(given, list | tuple) and given and isinstance(given[0], Mapping):
+        yield _objects(word, given)
+    elif isinstance(given, list | tuple):
         for one in given:
             yield from _typed(word, one)
     elif isinstance(given, str | Path):
@@ -90,6 +97,26 @@ def _typed(word: str, given: object) -> Iterator[Member]:
             yield _file(word, path)
     else:
         yield _frame(word, given)
+
+
+def _objects(word: str, rows: Sequence[Any]) -> Member:
+    try:
+        text = json.dumps(list(rows), default=plain_value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadRequestError(f"<{word}>: {error}") from None
+    return _copied(word, f"<{word}>.json", io.BytesIO(text.encode()))
+
+
+def called(mapping: str | Path | None, columns: Mapping[str, str] | None) -> Iterator[Member]:
+    """Yield the file that says what columns are called, if anything does.
+
+    Raises:
+        NotFoundError: there is no such mapping file.
+        ConfigError: it says something that cannot be.
+    """
+    if mapping is not None or columns:
+        text = mapping_text(asked_columns(mapping, columns))
+        yield _copied(MAPPING, "mapping.yaml", io.BytesIO(text.encode()))
 
 
 def _files(text: str) -> list[Path]:

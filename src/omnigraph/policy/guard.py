@@ -15,8 +15,10 @@ from omnigraph.api.keywords import (
     DiffKeywords,
     FeedKeywords,
     IngestKeywords,
+    ReplayKeywords,
+    SchemaApplyKeywords,
 )
-from omnigraph.api.merges import ChangeApplied, Strategy
+from omnigraph.api.merges import ChangeApplied
 from omnigraph.api.protocols import AnyGraph, Reads, Text
 from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory
 from omnigraph.api.texts import SchemaPlan
@@ -35,7 +37,6 @@ from omnigraph.policy.guarded_history import (
     GuardedBranches,
     GuardedCommits,
     GuardedTags,
-    Resolve,
 )
 from omnigraph.storage.files.layout import parse_branch
 
@@ -163,57 +164,19 @@ class GuardedGraph(GuardedBranch):
         self._gate.pass_(Action.READ, branch=branch)
         return self._gate.graph.blame(table_key, entity_id, branch=branch)
 
-    def revert(
-        self,
-        commit: str,
-        *,
-        branch: str = "main",
-        parent: int | None = None,
-        strategy: Strategy = "fail",
-        resolve: Resolve = None,
-        actor: str | None = None,
-        message: str | None = None,
-        preview: bool = False,
-    ) -> ChangeApplied:
+    def revert(self, commit: str, **how: Unpack[ReplayKeywords]) -> ChangeApplied:
         """Undo what a commit changed, as a new commit."""
-        self._gate.pass_(Action.CHANGE, branch=branch)
-        self._gate.pass_moment(commit)
-        return self._gate.graph.revert(
-            commit,
-            branch=branch,
-            parent=parent,
-            strategy=strategy,
-            resolve=resolve,
-            actor=actor,
-            message=message,
-            preview=preview,
-        )
+        return self._replaying(commit, how).revert(commit, **how)
 
-    def cherry_pick(
-        self,
-        commit: str,
-        *,
-        branch: str = "main",
-        parent: int | None = None,
-        strategy: Strategy = "fail",
-        resolve: Resolve = None,
-        actor: str | None = None,
-        message: str | None = None,
-        preview: bool = False,
-    ) -> ChangeApplied:
+    def cherry_pick(self, commit: str, **how: Unpack[ReplayKeywords]) -> ChangeApplied:
         """Repeat on a branch what a commit changed elsewhere."""
-        self._gate.pass_(Action.CHANGE, branch=branch)
+        return self._replaying(commit, how).cherry_pick(commit, **how)
+
+    def _replaying(self, commit: str, how: ReplayKeywords) -> AnyGraph:
+        """Judge that a commit's rows are taken to a branch."""
+        self._gate.pass_(Action.CHANGE, branch=how.get("branch", DEFAULT_BRANCH))
         self._gate.pass_moment(commit)
-        return self._gate.graph.cherry_pick(
-            commit,
-            branch=branch,
-            parent=parent,
-            strategy=strategy,
-            resolve=resolve,
-            actor=actor,
-            message=message,
-            preview=preview,
-        )
+        return self._gate.graph
 
     # The schema.
 
@@ -231,26 +194,10 @@ class GuardedGraph(GuardedBranch):
         graph = self._gate.graph
         return graph.plan_schema(schema, allow_data_loss=allow_data_loss, branch=branch)
 
-    def apply_schema(
-        self,
-        schema: Text,
-        *,
-        allow_data_loss: bool = False,
-        branch: str = "main",
-        preview: bool = False,
-        actor: str | None = None,
-        message: str | None = None,
-    ) -> SchemaApplied:
+    def apply_schema(self, schema: Text, **how: Unpack[SchemaApplyKeywords]) -> SchemaApplied:
         """Make a text the schema of a branch."""
-        self._gate.pass_(Action.SCHEMA_APPLY, target=branch)
-        return self._gate.graph.apply_schema(
-            schema,
-            allow_data_loss=allow_data_loss,
-            branch=branch,
-            preview=preview,
-            actor=actor,
-            message=message,
-        )
+        self._gate.pass_(Action.SCHEMA_APPLY, target=how.get("branch", DEFAULT_BRANCH))
+        return self._gate.graph.apply_schema(schema, **how)
 
     def diff_schema(self, a: Moment | Text, b: Moment | Text) -> SchemaDiff:
         """Return the steps from one schema to another."""

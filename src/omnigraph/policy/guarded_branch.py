@@ -10,10 +10,11 @@ from omnigraph.api.access import Action
 from omnigraph.api.history import GraphSnapshot
 from omnigraph.api.keywords import (
     AnyLoadKeywords,
+    EmbedKeywords,
+    ExportKeywords,
     MutateKeywords,
     QueryKeywords,
 )
-from omnigraph.api.progress import Progress
 from omnigraph.api.protocols import BranchView, Reads, Text
 from omnigraph.api.query import Profile, QueryResult
 from omnigraph.api.upkeep import (
@@ -22,7 +23,6 @@ from omnigraph.api.upkeep import (
 )
 from omnigraph.api.words import ExportFormat
 from omnigraph.api.writes import EmbedResult, ExportResult, LoadResult, MutationResult
-from omnigraph.base.budget import Limits
 from omnigraph.policy.access import Gate
 
 if TYPE_CHECKING:
@@ -94,23 +94,14 @@ class GuardedReads:
         target: str | Path | IO[bytes],
         *,
         format: ExportFormat = "jsonl",
-        types: Sequence[str] = (),
-        tables: Sequence[str] = (),
-        limits: Limits | None = None,
+        **what: Unpack[ExportKeywords],
     ) -> ExportResult:
         """Write everything out."""
-        reads = self._for(Action.EXPORT)
-        return reads.export(target, format=format, types=types, tables=tables, limits=limits)
+        return self._for(Action.EXPORT).export(target, format=format, **what)
 
-    def iter_export(
-        self,
-        *,
-        types: Sequence[str] = (),
-        tables: Sequence[str] = (),
-        limits: Limits | None = None,
-    ) -> Iterator[bytes]:
+    def iter_export(self, **what: Unpack[ExportKeywords]) -> Iterator[bytes]:
         """Yield what `export` writes as JSON lines, in pieces of many lines."""
-        return self._for(Action.EXPORT).iter_export(types=types, tables=tables, limits=limits)
+        return self._for(Action.EXPORT).iter_export(**what)
 
 
 class GuardedBranch(GuardedReads):
@@ -152,17 +143,11 @@ class GuardedBranch(GuardedReads):
         self,
         types: Sequence[str] = (),
         mode: str = "fill_missing",
-        *,
-        actor: str | None = None,
-        message: str | None = None,
-        progress: Progress | None = None,
-        limits: Limits | None = None,
+        **how: Unpack[EmbedKeywords],
     ) -> EmbedResult:
         """Fill the `@embed` columns."""
         self._gate.pass_(Action.CHANGE, branch=self.__name)
-        return self.__view.embed(
-            types, mode, actor=actor, message=message, progress=progress, limits=limits
-        )
+        return self.__view.embed(types, mode, **how)
 
     def optimize(self) -> list[CompactionStats]:
         """Compact every table."""

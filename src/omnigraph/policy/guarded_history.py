@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from typing import Unpack
 
 from omnigraph.api.access import Action
 from omnigraph.api.history import BranchCreated, BranchDeleted, GraphCommit
-from omnigraph.api.merges import ChangeApplied, MergeResult, Strategy, Tag
+from omnigraph.api.keywords import CommitListKeywords, MergeKeywords, ResetKeywords
+from omnigraph.api.merges import ChangeApplied, MergeResult, Tag
 from omnigraph.api.words import Moment
 from omnigraph.policy.access import Gate
-
-Resolve = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,53 +35,19 @@ class GuardedBranches:
         self._gate.pass_(Action.BRANCH_DELETE, target=name)
         return self._gate.graph.branches.delete(name)
 
-    def merge(
-        self,
-        source: str,
-        into: str = "main",
-        *,
-        actor: str | None = None,
-        strategy: Strategy = "fail",
-        resolve: Resolve = None,
-        columns: bool = False,
-        base: str | None = None,
-        delete_source: bool = False,
-        message: str | None = None,
-        preview: bool = False,
-    ) -> MergeResult:
+    def merge(self, source: str, into: str = "main", **how: Unpack[MergeKeywords]) -> MergeResult:
         """Merge a branch into another: as one commit, or not at all."""
         self._gate.pass_(Action.BRANCH_MERGE, branch=source, target=into)
         self._gate.pass_source(source)
-        if delete_source:
+        if how.get("delete_source"):
             self._gate.pass_(Action.BRANCH_DELETE, target=source)
-        return self._gate.graph.branches.merge(
-            source,
-            into,
-            actor=actor,
-            strategy=strategy,
-            resolve=resolve,
-            columns=columns,
-            base=base,
-            delete_source=delete_source,
-            message=message,
-            preview=preview,
-        )
+        return self._gate.graph.branches.merge(source, into, **how)
 
-    def reset(
-        self,
-        name: str,
-        *,
-        to: str,
-        actor: str | None = None,
-        message: str | None = None,
-        preview: bool = False,
-    ) -> ChangeApplied:
+    def reset(self, name: str, *, to: str, **how: Unpack[ResetKeywords]) -> ChangeApplied:
         """Make a branch what it was at a commit, as a new commit."""
         self._gate.pass_(Action.CHANGE, branch=name)
         self._gate.pass_moment(to)
-        return self._gate.graph.branches.reset(
-            name, to=to, actor=actor, message=message, preview=preview
-        )
+        return self._gate.graph.branches.reset(name, to=to, **how)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +56,10 @@ class GuardedCommits:
 
     _gate: Gate
 
-    def list(
-        self,
-        branch: str = "main",
-        *,
-        limit: int | None = None,
-        since: str | datetime | None = None,
-        actor: str | None = None,
-        all: bool = False,
-        reverse: bool = False,
-    ) -> list[GraphCommit]:
+    def list(self, branch: str = "main", **which: Unpack[CommitListKeywords]) -> list[GraphCommit]:
         """Return the commits of a branch, newest first."""
         self._gate.pass_(Action.READ, branch=branch)
-        return self._gate.graph.commits.list(
-            branch, limit=limit, since=since, actor=actor, all=all, reverse=reverse
-        )
+        return self._gate.graph.commits.list(branch, **which)
 
     def get(self, commit_id: str) -> GraphCommit:
         """Return a commit of any branch."""

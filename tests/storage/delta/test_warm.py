@@ -8,6 +8,8 @@ import pytest
 
 from omnigraph.storage.delta import warm
 from omnigraph.storage.delta.warm import rows_since
+from omnigraph.storage.tables.alter import Alter
+from omnigraph.storage.tables.compute import Computed, Rewrite
 from tests.storage.delta.test_random_histories import STEPS, History, exactly
 from tests.support.storage_model import SCHEMA, A, rows, write
 
@@ -61,7 +63,32 @@ def test_a_column_of_the_same_name_is_not_the_same_column(store):
     handle.dataset.add_columns(pa.field("v", pa.int64()))
     newest = store.kernel.tables.open_latest(before.location, None)
     assert newest.dataset.schema.names == SCHEMA.names
-    assert rows_since(store.kernel, before, before._replace(version=newest.version)) is None
+    since = rows_since(store.kernel, before, before._replace(version=newest.version))
+    assert since.count == 0
+    assert since.columns.names == {"id": "id", "v": None}
+
+
+def numbers_of(handle):
+    return {field.name(): field.id() for field in handle.dataset.lance_schema.fields()}
+
+
+def test_a_number_that_is_used_again_is_told_apart_by_what_rows_hold(store):
+    write(store, {A: {"a": 1}})
+    session = store.begin(writer_kind="SchemaApply")
+    seven = Computed(pa.field("w", pa.int64()), (), lambda rows: pa.array([7] * len(rows)))
+    session.alter(A, Rewrite((seven,)))
+    session.commit()
+    before = store.snapshot().table(A)
+    for change in (Alter(drop=("w",)), Alter(add=(pa.field("x", pa.int64()),))):
+        session = store.begin(writer_kind="SchemaApply")
+        session.alter(A, change)
+        session.commit()
+    after = store.snapshot().table(A)
+    was, now = (numbers_of(store.kernel.tables.open(*table.place)) for table in (before, after))
+    assert was["w"] == now["x"], "Lance gives no number twice by now"
+    since = rows_since(store.kernel, before, after)
+    assert since.columns.names["x"] == "w"
+    assert since.upserts.to_pylist() == [{"id": "a", "v": 1, "x": None}]
 
 
 def test_after_an_overwrite_a_table_is_read_anew(store, monkeypatch):

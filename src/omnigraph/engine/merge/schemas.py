@@ -35,6 +35,7 @@ from omnigraph.engine.schema.tables import GraphType, stored_properties, type_ch
 from omnigraph.engine.write.change_set import ChangeSet, TableChange
 from omnigraph.engine.write.validate import find_broken
 from omnigraph.engine.write.violations import Broken
+from omnigraph.errors import InternalError
 from omnigraph.storage.delta.side import ColumnPair
 from omnigraph.storage.delta.table import TableDelta, table_delta
 from omnigraph.storage.manifest.snapshot import Snapshot
@@ -78,20 +79,19 @@ def agree(store: GraphStore, bases: Bases, theirs: Snapshot, ours: Snapshot) -> 
         MergeBaseExpiredError: the state both began from is gone.
     """
     began = [bases.snapshot(commit) for commit in bases.commits]
-    old, mine, here = (
-        [accepted_ir(store, one) for one in began],
-        accepted_ir(store, theirs),
-        accepted_ir(store, ours),
-    )
+    old = [accepted_ir(store, one) for one in began]
+    mine, here = accepted_ir(store, theirs), accepted_ir(store, ours)
     found = reconcile(old, mine, here)
     conflicts = [_of_schema(one.entity, one.message) for one in found.conflicts]
     texts = [store.read_file(SCHEMA_FILE, one).decode() for one in (theirs, ours)]
-    loaded = None
-    if not conflicts:
-        loaded, failure = _spelled(found.ir, texts)
-        conflicts += [_of_schema("schema", text) for text in failure]
-    if loaded is None:
+    if conflicts:
         return _disagreement(bases, theirs, ours, catalog_of(here), conflicts)
+    try:
+        text, loaded = _spelled(found.ir, texts)
+    except DiagnosticsError as error:
+        wrong = [f"both schemas together are none: {one.message}" for one in error.diagnostics]
+        told = [_of_schema("schema", one) for one in wrong]
+        return _disagreement(bases, theirs, ours, catalog_of(here), told)
     views = Views(loaded.catalog)
     own = catalog_of(here)
     first = (began[0], catalog_of(old[0]))
@@ -117,7 +117,7 @@ def agree(store: GraphStore, bases: Bases, theirs: Snapshot, ours: Snapshot) -> 
         views.of(ours, own),
         bases.seen(view_at, views.pairs),
         change,
-        contract_files(_text_of(loaded, found.ir, texts), loaded) if is_new else {},
+        contract_files(text, loaded) if is_new else {},
         Change.between(mine, loaded, now_ms).rules,
         tuple(conflicts),
     )
@@ -126,17 +126,21 @@ def agree(store: GraphStore, bases: Bases, theirs: Snapshot, ours: Snapshot) -> 
 def broken_by_new_rules(
     agreement: Agreement, tables: Mapping[TableKey, TableMerge]
 ) -> Iterator[MergeConflict]:
-    """Yield the rules of the common schema that rows of the source break on the target."""
-    if not agreement.rules:
-        return
+    """Yield the rules of the common schema that rows of the source break on the target.
+
+    Ends of edges are no new rule, and nodes may come by files that nobody looks into.
+    """
+    held = {rule.values.table_key for rule in agreement.rules}
     changes = ChangeSet(
         {
             key: TableChange(table.upserts, table.own_deletes)
             for key, table in tables.items()
-            if table.pointer is None
+            if key in held
         }
     )
-    yield from _broken(find_broken(changes, agreement.ours, agreement.catalog))
+    if not changes.is_empty:
+        found = find_broken(changes, agreement.ours, agreement.catalog)
+        yield from _broken(one for one in found if one.rule is not Rule.ENDPOINT)
 
 
 def _disagreement(
@@ -151,30 +155,24 @@ def _disagreement(
     return Agreement(catalog, views, theirs, ours, bases, None, {}, (), tuple(conflicts))
 
 
-def _spelled(ir: SchemaIr, texts: Sequence[str]) -> tuple[LoadedSchema | None, list[str]]:
-    """Return a schema compiled from a text that means it, or why none can be written."""
+def _spelled(ir: SchemaIr, texts: Sequence[str]) -> tuple[str, LoadedSchema]:
+    """Return a text that means a schema, compiled: one that somebody wrote, if that does.
+
+    Raises:
+        DiagnosticsError: no text can mean it.
+    """
     for text in texts:
         try:
             loaded = load_schema(Source(text), ir)
         except DiagnosticsError:
             continue
         if loaded.ir == ir:
-            return loaded, []
-    try:
-        return load_schema(Source(spell_schema(ir)), ir), []
-    except DiagnosticsError as error:
-        return None, [f"both schemas together are none: {one.message}" for one in error.diagnostics]
-
-
-def _text_of(loaded: LoadedSchema, ir: SchemaIr, texts: Sequence[str]) -> str:
-    """Return what somebody wrote, if it means the common schema; else one that nobody did."""
-    for text in texts:
-        try:
-            if load_schema(Source(text), ir).ir == loaded.ir:
-                return text
-        except DiagnosticsError:
-            continue
-    return spell_schema(ir)
+            return text, loaded
+    text = spell_schema(ir)
+    loaded = load_schema(Source(text), ir)
+    if loaded.ir != ir:
+        raise InternalError("a schema that was put together is not what its text says")
+    return text, loaded
 
 
 def _lost_rows(

@@ -18,12 +18,6 @@ from omnigraph.storage.tables.compute import Computed
 from omnigraph.storage.tables.widen import widened
 
 
-def default_value(prop: Property, now_ms: int) -> object:
-    """Return what stands in for a value of a property that is left out, as it is stored."""
-    assert prop.default is not None, prop
-    return fill_value(prop.type, prop.default, now_ms)
-
-
 def default_scalar(prop: Property) -> pa.Scalar | None:
     """Return what a required property is where nobody gave it a value; a moment is nobody's."""
     if prop.default is None or prop.type.nullable:
@@ -60,12 +54,8 @@ def _constant(kind: PropType, text: str, now_ms: int) -> pa.Array:
 
 
 def _taken(source: str, kind: pa.DataType, rows: pa.RecordBatch | pa.Table) -> pa.Array:
-    return widened(
-        one_array(
-            pa.chunked_array([rows[source]]) if isinstance(rows, pa.RecordBatch) else rows[source]
-        ),
-        kind,
-    )
+    values = rows[source]
+    return widened(one_array(values) if isinstance(values, pa.ChunkedArray) else values, kind)
 
 
 def _repeated(value: pa.Array, rows: pa.RecordBatch | pa.Table) -> pa.Array:

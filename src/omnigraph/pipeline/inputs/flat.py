@@ -36,7 +36,7 @@ def framed_lines(
         if not isinstance(row, Mapping):
             raise InputError(f"{name}:{number}: expected an object, got {type(row).__name__}")
         try:
-            yield json.dumps(_framed(row, kind, columns), default=_plain).encode() + b"\n"
+            yield json.dumps(_framed(row, kind, columns), default=plain_value).encode() + b"\n"
         except (TypeError, ValueError, RecursionError) as error:
             raise InputError(f"{name}:{number}: {error}") from None
 
@@ -99,7 +99,7 @@ def _framed(row: Mapping[Any, Any], kind: NodeType | EdgeType, columns: Columns)
     return {"edge": kind.name, **ends, "data": data}
 
 
-def _plain(value: object) -> object:
+def plain_value(value: object) -> object:
     """Return a value that JSON has no words for in the words a load knows."""
     match value:
         case dt.datetime():

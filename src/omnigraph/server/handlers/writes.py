@@ -139,9 +139,10 @@ async def load_files(call: Call) -> LoadResult:
         tempfile.TemporaryDirectory(prefix="omnigraph-upload-") as folder,
     ):
         size = await _spooled(call, spool)
-        data = await call.look(lambda: unpacked(spool, Path(folder)))
-        call.hidden = [f"{folder}/{number}/" for number in range(len(data))]
-        return await _load(call, data, branch, source, mode, how, size)
+        given = await call.look(lambda: unpacked(spool, Path(folder)))
+        call.hidden = [f"{folder}/{number}/" for number in range(given.count)]
+        how["mapping"] = given.mapping
+        return await _load(call, given.data, branch, source, mode, how, size)
 
 
 async def _spooled(call: Call, spool: IO[bytes]) -> int:
