@@ -280,7 +280,8 @@ def test_a_conditional_write_needs_its_route_and_the_commit_it_names(ann, branch
     head = ann.get("/snapshot", params={"branch": branch}).json()["graph_commit_id"]
     asked = {"query": ADD, "params": {"name": "Dan"}, "branch": branch}
     header = {"omnigraph-if-graph-commit": head}
-    assert ann.post("/mutate", asked, headers=header).status_code == 400
+    for path in ("/mutate", "/change", "/ingest", "/read"):
+        assert ann.post(path, asked, headers=header).status_code == 400
     assert ann.post("/mutate/if-graph-commit", asked).status_code == 400
     assert ann.post("/mutate/if-graph-commit", asked, headers=header).status_code == 200
     other = {"query": ADD, "params": {"name": "Eve"}, "branch": branch}

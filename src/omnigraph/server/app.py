@@ -21,6 +21,7 @@ from omnigraph.base.metrics import METRICS
 from omnigraph.errors import ErrorKind, OmniGraphError
 from omnigraph.server.call import Call, Served
 from omnigraph.server.http import (
+    IF_COMMIT,
     Exchange,
     Flow,
     GoneError,
@@ -182,6 +183,11 @@ class App:
         seen.actor = actor = None if route.is_open else authenticate(served, exchange)
         if route.action is not None and served.rules.policy is not None:
             self._may_at_all(served, actor, route)
+        if IF_COMMIT in exchange.headers and not route.is_conditional:
+            raise bad_request(  # a condition that nobody looks at must not seem to hold
+                "this route does not look at Omnigraph-If-Graph-Commit",
+                hint="send it to /mutate/if-graph-commit",
+            )
         call = Call(served, exchange, route.path, words, actor)
         if route.body is not None:
             call.body, call.size = await _decoded(exchange, route)

@@ -29,6 +29,7 @@ T = TypeVar("T")
 DocumentName = Literal["contract", "full"]
 Layout = Literal["json", "ndjson", "arrow"]
 _LONGEST_KEY = 255
+_MAIN = BranchName(DEFAULT_BRANCH)
 _TRUE, _FALSE = ("1", "true", "yes"), ("0", "false", "no", "")
 
 
@@ -52,6 +53,16 @@ class Served:
     """The OpenAPI documents, which are made from the routes above this."""
     is_local: bool = True
     """Whether a look at the head of the graph is a call of this machine, not of a network."""
+    _handles: dict[str, Graph] = field(default_factory=dict)
+
+    def graph_of(self, actor: str | None) -> Graph:
+        """Return the graph in somebody's name; there are only as many as have tokens."""
+        if actor is None:
+            return self.graph
+        found = self._handles.get(actor)
+        if found is None:
+            found = self._handles[actor] = self.graph.as_actor(actor)
+        return found
 
 
 @dataclass(slots=True)
@@ -76,8 +87,7 @@ class Call:
     @property
     def graph(self) -> Graph:
         """The graph in the name of who asks."""
-        graph = self.served.graph
-        return graph if self.actor is None else graph.as_actor(self.actor)
+        return self.served.graph_of(self.actor)
 
     @property
     def execution(self) -> Execution:
@@ -86,9 +96,11 @@ class Call:
 
     def canonical(self, name: str | None) -> BranchName:
         """Return the branch that is meant, main if none is named."""
-        found = parse_branch(DEFAULT_BRANCH if name is None else name, operation=self.operation)
-        self.branch = found
-        return found
+        if name is None or name == DEFAULT_BRANCH:  # as most requests have it
+            self.branch = _MAIN
+        else:
+            self.branch = parse_branch(name, operation=self.operation)
+        return self.branch
 
     def allow(
         self,

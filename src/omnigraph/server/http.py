@@ -38,6 +38,8 @@ _DRAIN_BYTES: Final = 64 << 20
 _DRAIN_S: Final = 10.0
 _WORTH_PACKING: Final = 4 << 10
 
+IF_COMMIT: Final = b"omnigraph-if-graph-commit"
+"""Names the commit that a branch must still be at for a write to happen."""
 JSON: Final = b"application/json"
 NDJSON: Final = b"application/x-ndjson; charset=utf-8"
 ARROW: Final = b"application/vnd.apache.arrow.stream"

@@ -57,6 +57,8 @@ class Route:
     query: tuple[str, ...] = ()
     answer: type[Struct] | None = None
     contract: Contract | None = None
+    is_conditional: bool = False
+    """Whether it looks at the commit a branch is expected to be at."""
 
     @property
     def pattern(self) -> re.Pattern[str]:
@@ -193,7 +195,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         "POST", "/mutate/if-graph-commit", writes.change_if_at, "mutations",
-        action=W, body=bodies.ChangeBody, answer=contract.ChangeOutput,
+        action=W, body=bodies.ChangeBody, answer=contract.ChangeOutput, is_conditional=True,
     ),
     Route(
         "POST", "/load", writes.load, "mutations",

@@ -76,6 +76,9 @@ def serve(
         raise BadRequestError(
             f"the server needs {error.name}", hint="pip install 'omnigraph[server]'"
         ) from None
+    unauthenticated = unauthenticated or bool(
+        settings.environment.flag("OMNIGRAPH_UNAUTHENTICATED")
+    )
     host, port = parse_bind(bind or settings.server.bind)
     options = ServeOptions(
         uri=uri,

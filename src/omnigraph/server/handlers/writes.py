@@ -16,21 +16,15 @@ from omnigraph.errors import OmniGraphError
 from omnigraph.server.bodies import ChangeBody, EmbedBody, LoadBody
 from omnigraph.server.call import Call
 from omnigraph.server.handlers.reads import params_of, query_of
-from omnigraph.server.http import too_large
+from omnigraph.server.http import IF_COMMIT, too_large
 from omnigraph.server.problems import ProblemError, bad_request
 from omnigraph.server.uploads import NamedBytes, unpacked
 
-IF_COMMIT = b"omnigraph-if-graph-commit"
 _SPOOL_BYTES = 1 << 20
 
 
 async def change(call: Call) -> MutationResult:
     """Run a mutation: one commit, or nothing."""
-    if call.exchange.header(IF_COMMIT) is not None:
-        raise bad_request(
-            "this route does not look at Omnigraph-If-Graph-Commit",
-            hint="send it to /mutate/if-graph-commit",
-        )
     return await _mutate(call, None)
 
 
