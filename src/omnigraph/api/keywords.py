@@ -54,6 +54,8 @@ class LoadKeywords(AnyLoadKeywords, total=False):
     spark: object
     columns: Mapping[str, str] | None
     mapping: str | Path | None
+    delimiter: str | None
+    encoding: str | None
 
 
 class DiffKeywords(TypedDict, total=False):
