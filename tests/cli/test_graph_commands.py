@@ -197,7 +197,10 @@ def test_queries_are_linted_against_a_graph(cli, people):
     assert by_graph["queries_processed"] == 4
     assert by_graph["query_path"] == str(people / "people.gq")
     by_file = as_json(cli("query", "check", "-q", "people.gq", "-s", "people.pg", "--json"))
-    assert by_file["schema_source"] == {"kind": "file", "path": "people.pg"}
+    assert by_file["schema_source"] == {
+        "kind": "file",
+        "path": str(people / "people.pg"),
+    }
     assert by_file["results"] == by_graph["results"]
 
 

@@ -56,6 +56,8 @@ class LoadKeywords(AnyLoadKeywords, total=False):
     spark: object
     columns: Mapping[str, str] | None
     mapping: str | Path | None
+    delimiter: str | None
+    encoding: str | None
 
 
 class EmbedKeywords(TypedDict, total=False):

@@ -99,6 +99,8 @@ class SchemaDraft(Shape):
     edges: tuple[str, ...]
     notes: tuple[str, ...]
     """What the draft cannot say."""
+    mapping: Annotated[str | None, Wire(omit_empty=True)] = None
+    """The file that says what columns are called in it, if one was written."""
 
 
 @dataclass(frozen=True, slots=True)

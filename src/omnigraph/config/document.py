@@ -116,9 +116,10 @@ class Section:
             )
         seen: set[str] = set()
         for key, value in self.node.value:
-            name = key.value if isinstance(key.value, str) else ""
-            if not name or name in seen:
-                what = f"`{self.join(name)}` is given twice" if name else "a key must be a word"
+            is_word = isinstance(key.value, str)  # an empty one too: columns may be called so
+            name = key.value if is_word else ""
+            if not is_word or name in seen:
+                what = f"`{self.join(name)}` is given twice" if is_word else "a key must be a word"
                 raise self._document.refuse(what, span_of(key))
             seen.add(name)
             yield name, (key, value)
@@ -195,12 +196,19 @@ class Section:
             raise self._document.refuse(f"`{self.join(key)}` is missing", span_of(self.node))
         return found
 
-    def texts(self, key: str, *, blank: str | None = None) -> tuple[str, ...]:
-        """Return a list of scalars; one scalar is a list of one. `blank` refuses empty ones."""
+    def texts(
+        self, key: str, *, blank: str | None = None, any_text: bool = False
+    ) -> tuple[str, ...]:
+        """Return a list of scalars; one scalar is a list of one.
+
+        `blank` refuses empty ones in its own words; with `any_text` they are texts like others.
+        """
         node = self._take(key)
         if node is None:
             return ()
         if _kind(node) == "sequence":
+            if any_text and all(_kind(item) == "scalar" for item in node.value):
+                return tuple(str(item.value) for item in node.value)
             for item in node.value if blank is not None else ():
                 if _kind(item) == "scalar" and not item.value.strip():
                     raise self._document.refuse(blank or "", span_of(item))

@@ -105,6 +105,8 @@ class GraphBranch(GraphView):
         spark: object = None,
         columns: Mapping[str, str] | None = None,
         mapping: str | Path | None = None,
+        delimiter: str | None = None,
+        encoding: str | None = None,
         progress: Progress | None = None,
         limits: Limits | None = None,
     ) -> LoadResult:
@@ -128,6 +130,10 @@ class GraphBranch(GraphView):
             columns: what columns of tables and fields of flat objects are called here:
                 `{"Customer ID": "customer_id", "Buyer": "from"}`; `id` is the key of a node.
             mapping: a file that says the same type by type, as `schema infer` writes it.
+            delimiter: what stands between the cells of CSV files; seen from their headers unless
+                said.
+            encoding: what CSV files are written in; UTF-8, or what their first bytes say, unless
+                said.
             progress: hears about the stages.
             limits: memory (and, if said, time) limits of this process until the commit begins.
 
@@ -143,7 +149,7 @@ class GraphBranch(GraphView):
 
         who = self._who(actor, message=message, idempotency_key=idempotency_key)
         state, defaults = self._state, self._state.options.pipeline
-        called = asked_columns(mapping, columns)
+        called = asked_columns(mapping, columns, delimiter, encoding)
         options = load_options(mode, engine, on_error, defaults, max_errors, called)
         target = LoadTarget(
             state.store,

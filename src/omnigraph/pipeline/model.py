@@ -35,6 +35,12 @@ class Columns:
 
     names: Mapping[str, str] = field(default_factory=dict)
     ignored: frozenset[str] = frozenset()
+    delimiter: str | None = None
+    """What stands between the cells of CSV files; seen from the header unless said."""
+    encoding: str | None = None
+    """What CSV files are written in; UTF-8, or what their first bytes say, unless said."""
+    files: tuple[str, ...] = ()
+    """Which files have rows of the type, whatever they are called."""
 
     def renamed(self, names: Iterable[str]) -> list[str | None]:
         """Return what each column is called here; None is left out."""

@@ -199,10 +199,9 @@ def test_a_table_that_is_compressed_as_a_whole_is_named(graph, tmp_path):
         graph.load(tmp_path)
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
-def test_a_csv_file_in_another_encoding_is_named(graph, tmp_path, encoding):
+def test_a_csv_file_in_another_encoding_is_named(graph, tmp_path):
     path = tmp_path / "people.csv"
-    path.write_bytes("name,größe\na,1\n".encode(encoding))
+    path.write_bytes("name,größe\na,1\n".encode("latin-1"))
     with pytest.raises(InputError, match=r"people.csv: its header is not UTF-8"):
         graph.load({"Person": path})
 

@@ -109,14 +109,34 @@ KeyOption = Annotated[
 ]
 
 
+DelimiterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--delimiter",
+        help="What stands between the cells of CSV files; seen from their headers unless said.",
+        metavar="CHARACTER",
+    ),
+]
+EncodingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        help="What CSV files are written in, as windows-1252; UTF-8 unless their first bytes say.",
+        metavar="NAME",
+    ),
+]
+
+
 def asked_columns(
     map: MapOption = None,
     column: ColumnOption = None,
     from_column: FromColumnOption = None,
     to_column: ToColumnOption = None,
     key: KeyOption = None,
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
 ) -> LoadKeywords:
-    """Return what columns are called here."""
+    """Return what columns are called here, and how their files are written."""
     named = {"from": from_column, "to": to_column, "id": key}
     found = {given: name for name, given in named.items() if given is not None}
     for one in column or ():
@@ -124,7 +144,7 @@ def asked_columns(
         if not (name and equals and prop):
             raise UsageError(f"--column {one} is not COLUMN=PROPERTY")
         found[name] = prop
-    return LoadKeywords(columns=found or None, mapping=map)
+    return LoadKeywords(columns=found or None, mapping=map, delimiter=delimiter, encoding=encoding)
 
 
 OfColumns = Annotated[LoadKeywords, Shared(asked_columns)]
@@ -172,7 +192,7 @@ def asked_load(
     quiet: QuietOption = False,
 ) -> AskedLoad:
     """Return what is to be loaded."""
-    inputs, limits = _inputs(data, type, edge), limits_of(memory=max_memory)
+    inputs, limits = _inputs(data, type, edge, called), limits_of(memory=max_memory)
     place = _with_memory(asked.place(), memory)
     how = LoadKeywords(
         engine=engine,
@@ -190,26 +210,45 @@ def asked_load(
 OfLoad = Annotated[AskedLoad, Shared(asked_load)]
 
 
+SourceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        help="Branch to start a new one from; default: cli.branch, else main.",
+        metavar="BRANCH",
+    ),
+]
+
+
 @sharing
 def load(
     *,
     asked: OfLoad,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="Create --branch from this one first, as ingest does; then the mode is merge.",
+            metavar="BRANCH",
+        ),
+    ] = None,
     mode: Annotated[
-        Mode, typer.Option("--mode", help="What happens to rows that are there.")
-    ] = Mode.OVERWRITE,
+        Mode | None,
+        typer.Option("--mode", help="What happens to rows that are there; default: overwrite."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Load files into a branch as one commit, or not at all.
 
     Example: `omnigraph load ./people.omni --data people.jsonl --mode merge`
     """
+    if source is not None:
+        _ingested(asked, source, mode or Mode.MERGE, json=json)
+        return
     with asked.running("load") as (graph, how):
-        done = graph.load(
-            asked.inputs,
-            mode,
-            branch=asked.branch,
-            **how,
-        )
+        done = graph.load(asked.inputs, mode or Mode.OVERWRITE, branch=asked.branch, **how)
+        if mode is None:
+            _tell_replaced(graph, done)
     _tell_skipped(done, asked.errors)
     if json:
         say_json(asked.place.named(done))
@@ -226,14 +265,7 @@ def load(
 def ingest(
     *,
     asked: OfLoad,
-    source: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            help="Branch to start a new one from; default: cli.branch, else main.",
-            metavar="BRANCH",
-        ),
-    ] = None,
+    source: SourceOption = None,
     mode: Annotated[
         Mode, typer.Option("--mode", help="What happens to rows that are there.")
     ] = Mode.MERGE,
@@ -243,14 +275,12 @@ def ingest(
 
     Example: `omnigraph ingest ./people.omni --branch review/may --data batch.jsonl`
     """
+    _ingested(asked, asked.place.branch(source), mode, json=json)
+
+
+def _ingested(asked: AskedLoad, source: str, mode: Mode, *, json: bool) -> None:
     with asked.running("ingest") as (graph, how):
-        done = graph.ingest(
-            asked.inputs,
-            branch=asked.branch,
-            source=asked.place.branch(source),
-            mode=mode,
-            **how,
-        )
+        done = graph.ingest(asked.inputs, branch=asked.branch, source=source, mode=mode, **how)
     _tell_skipped(done, asked.errors)
     if json:
         say_json(asked.place.named(done))
@@ -262,6 +292,24 @@ def ingest(
         say(f"{table.table_key} rows_loaded={table.rows_loaded}")
     if done.actor_id is not None:
         say(f"actor_id: {done.actor_id}")
+
+
+def _tell_replaced(graph: Graph, done: LoadResult) -> None:
+    """Say which rows a load took away that nobody asked to overwrite, and where they still are."""
+    if done.commit_id is None or done.replayed:
+        return
+    before = graph.commits.get(done.commit_id).parent_commit_id
+    if before is None:
+        return
+    rows = {one.table_key: one.row_count for one in graph.snapshot(at=before).tables}
+    gone = {one.table_key: rows.get(one.table_key, 0) for one in done.tables}
+    replaced = ", ".join(f"{count} rows of {key}" for key, count in gone.items() if count)
+    if replaced:
+        warn(
+            f"warning: replaced {replaced}: without --mode a load overwrites\n"
+            f"  they are in commit {before}: read them with --snapshot {before}, or go back with\n"
+            f"  omnigraph branch reset {done.branch} --to {before}"
+        )
 
 
 def _when(done: LoadResult) -> str:
@@ -332,9 +380,12 @@ def _with_memory(place: Place, memory: str | None) -> Place:
 
 
 def _inputs(
-    data: Sequence[str] | None, nodes: Sequence[str] | None, edges: Sequence[str] | None
+    data: Sequence[str] | None,
+    nodes: Sequence[str] | None,
+    edges: Sequence[str] | None,
+    called: LoadKeywords,
 ) -> list[Any]:
-    """Return everything to read, in the order files, nodes, edges."""
+    """Return everything to read, in the order files, nodes, edges; else what the mapping names."""
     found: list[Any] = list(data or ())
     for group, pairs in (("node", nodes or ()), ("edge", edges or ())):
         for pair in pairs:
@@ -342,6 +393,11 @@ def _inputs(
             if not equals or not name or not path:
                 raise UsageError(f"'{pair}' is not NAME=PATH", hint="--type Person=people.parquet")
             found.append({f"{group}:{name}": path})
+    mapping = called.get("mapping")
+    if not found and mapping is not None:
+        from omnigraph.pipeline.inputs.mapping import mapped_files  # comes with the graph
+
+        found = list(mapped_files(mapping))
     if not found:
         raise UsageError("nothing to load", hint="name files with --data, --type or --edge")
     return found

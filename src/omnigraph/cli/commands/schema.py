@@ -10,6 +10,7 @@ import typer
 
 from omnigraph.api.schemas import SchemaDiff
 from omnigraph.api.texts import SchemaCheck, SchemaDraft, SchemaStep, SchemaText
+from omnigraph.cli.commands.load import DelimiterOption, EncodingOption
 from omnigraph.cli.files import read_source
 from omnigraph.cli.given import ByFlags, OnGraph
 from omnigraph.cli.options import (
@@ -99,34 +100,45 @@ def infer(
         Path | None,
         typer.Option("--output", "-o", help="Write the schema here; must not exist."),
     ] = None,
+    map: Annotated[
+        Path | None,
+        typer.Option(
+            "--map",
+            help="Write here what columns are called in it, for `load --map`; must not exist.",
+            metavar="FILE",
+        ),
+    ] = None,
     sample: Annotated[
         int, typer.Option("--sample", help="Rows of each file to look at.", min=1)
     ] = 100_000,
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
     json: JsonOption = False,
 ) -> None:
     """Draft a schema that the rows of some files fit.
 
     A table has rows of one type, named like the file; its columns `from` and `to` make it an edge.
-    What the draft cannot say is said on stderr and as comments.
+    Columns get names a property can have; what they are called goes into the mapping of --map,
+    under which `omnigraph load --map FILE` takes exactly these files. What the draft cannot say is
+    said on stderr and as comments.
 
-    Example: `omnigraph schema infer people.csv knows.parquet --output company.pg`
+    Example: `omnigraph schema infer people.csv knows.parquet --output people.pg --map people.yaml`
     """
     from omnigraph.pipeline.infer.draft import infer_schema
+    from omnigraph.pipeline.inputs.mapping import mapping_text
 
-    draft = infer_schema(files, sample)
-    if output is not None:
-        try:
-            with output.open("x", encoding="utf-8") as file:
-                file.write(draft.text)
-        except FileExistsError:
-            raise BadRequestError(f"'{output}' exists", hint="choose another name") from None
-        except OSError as error:
-            raise StorageError(f"cannot write '{output}': {error.strerror}") from error
+    beside = None if map is None else map.parent
+    draft = infer_schema(files, sample, delimiter=delimiter, encoding=encoding, beside=beside)
+    for path in (output, map):
+        if path is not None and path.exists():  # of two files none is written alone
+            raise BadRequestError(f"'{path}' exists", hint="choose another name")
+    for path, text in ((output, draft.text), (map, mapping_text(draft.mapping))):
+        if path is not None:
+            _write_new(path, text)
     if json:
-        written = None if output is None else str(output)
-        say_json(
-            SchemaDraft(draft.text, written, draft.rows, draft.nodes, draft.edges, draft.notes)
-        )
+        names = [None if path is None else str(path) for path in (output, map)]
+        facts = (draft.rows, draft.nodes, draft.edges, draft.notes)
+        say_json(SchemaDraft(draft.text, names[0], *facts, mapping=names[1]))
         return
     if output is None:
         say(draft.text.rstrip("\n"))
@@ -134,6 +146,18 @@ def infer(
         say(f"drafted {output}: {len(draft.nodes)} nodes, {len(draft.edges)} edges")
     for note in draft.notes:
         warn(f"note: {note}")
+    if draft.needs_mapping and map is None:
+        warn("note: some columns or types have other names here; --map FILE says how to load them")
+
+
+def _write_new(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise BadRequestError(f"'{path}' exists", hint="choose another name") from None
+    except OSError as error:
+        raise StorageError(f"cannot write '{path}': {error.strerror}") from error
 
 
 @app.command()

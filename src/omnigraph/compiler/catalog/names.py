@@ -39,7 +39,7 @@ SUBSTRATE_COLUMNS = frozenset(
 )
 """Columns that scans and searches of the storage substrate add under these names."""
 
-_EDGE_COLUMNS = {
+EDGE_COLUMNS = {
     SRC: "every edge already has it: the id of its source node",
     DST: "every edge already has it: the id of its target node",
     "from": "mutations and load files use the word for the source node",
@@ -109,7 +109,7 @@ class _Checker:
             name = prop.name.text
             if name == ID:
                 self.reserved(prop.name, "every edge already has it: its own id")
-            elif reason := _EDGE_COLUMNS.get(name):
+            elif reason := EDGE_COLUMNS.get(name):
                 self.reserved(prop.name, reason)
 
     def endpoints(self, edge: EdgeDecl, nodes: Collection[str], unread: Unread) -> None:

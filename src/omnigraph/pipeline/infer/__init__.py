@@ -1,4 +1,5 @@
-"""A first schema from files.
+"""A first schema from files, and the mapping under which they load into it.
 
-- `draft`: what rows look like, as a schema to go on from; `guess`: types from values.
+- `read`: files into what is seen of their types (`kinds`); `guess`: types from values.
+- `draft`: the schema and the mapping to go on from; `names`: properties from columns.
 """

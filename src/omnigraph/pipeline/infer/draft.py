@@ -1,68 +1,35 @@
-"""A first schema from files: what their rows look like, written as a draft to go on from."""
+"""A first schema from files, and the mapping under which they load into it: to go on from."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
-from typing import Any
 
-import orjson
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
-
-from omnigraph.base.uri import is_file, is_folder
 from omnigraph.compiler.catalog.build import load_schema
+from omnigraph.compiler.catalog.model import ID
 from omnigraph.compiler.schema.format import format_schema
 from omnigraph.compiler.source import Source
 from omnigraph.compiler.types import PropType, Scalar
-from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.errors import BadRequestError
 from omnigraph.pipeline.infer.guess import Seen, guessed
-from omnigraph.pipeline.inputs.csv_files import NULLS
-from omnigraph.pipeline.inputs.plain_lines import read_lines, unreadable
-from omnigraph.pipeline.model import InputError, UnreadableError
+from omnigraph.pipeline.infer.kinds import SeenKind
+from omnigraph.pipeline.infer.names import is_property, property_name, snake_case
+from omnigraph.pipeline.infer.read import Looking
+from omnigraph.pipeline.inputs.dialect import delimiter_named, encoding_named
+from omnigraph.pipeline.inputs.files import plain_stem
+from omnigraph.pipeline.inputs.mapping import ANY_TYPE
+from omnigraph.pipeline.model import ColumnMap, Columns, InputError
 
 SAMPLE_ROWS = 100_000
-_NAME = re.compile(r"[a-z_][A-Za-z0-9_]*")
-_ENDS = (("from", "to"), ("src", "dst"), ("source", "target"))
 _KEYS = ("key", "slug", "uuid", "code", "name", "email", "title")
-_KEY_SCALARS = frozenset({Scalar.STRING, Scalar.I64, Scalar.U64, Scalar.DATE})
-_WIDTHS = {
-    pa.int8(): Scalar.I32,
-    pa.int16(): Scalar.I32,
-    pa.int32(): Scalar.I32,
-    pa.uint8(): Scalar.U32,
-    pa.uint16(): Scalar.U32,
-    pa.uint32(): Scalar.U32,
-    pa.uint64(): Scalar.U64,
-    pa.float16(): Scalar.F32,
-    pa.float32(): Scalar.F32,
-}
-"""What a typed file says more exactly than its values do."""
-
-
-@dataclass(slots=True)
-class _Kind:
-    """One node or edge type as far as it was seen."""
-
-    name: str
-    is_edge: bool
-    rows: int = 0
-    columns: dict[str, Seen] = field(default_factory=dict)
-    widths: dict[str, Scalar] = field(default_factory=dict)
-    ids: Seen = field(default_factory=Seen)
-    ends: tuple[set[str], set[str]] = field(default_factory=lambda: (set(), set()))
-
-    def add(self, values: dict[str, Any], *, is_text: bool = False) -> None:
-        for name in values:
-            if name not in self.columns:
-                self.columns[name] = Seen(rows=self.rows)
-        self.rows += 1
-        for name, seen in self.columns.items():
-            seen.add(values.get(name), is_text=is_text)
+_KEY_SCALARS = frozenset(
+    {Scalar.STRING, Scalar.I64, Scalar.U64, Scalar.I32, Scalar.U32, Scalar.DATE}
+)
+_ID_KINDS = frozenset({Scalar.STRING, Scalar.I64, Scalar.U64, Scalar.DATE})
+_ENDS = ("from", "to")
+_LOADED_ENDS = (("from", "to"), ("src", "dst"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +41,53 @@ class Draft:
     nodes: tuple[str, ...]
     edges: tuple[str, ...]
     notes: tuple[str, ...]
+    mapping: ColumnMap = field(default_factory=dict)
+    """What the columns of the files are called in the schema, and which files these are."""
+    needs_mapping: bool = False
+    """Whether the files are refused without it."""
 
 
-def infer_schema(files: Sequence[str | Path], sample_rows: int = SAMPLE_ROWS) -> Draft:
-    """Return a schema that the rows of some files fit.
+@dataclass(slots=True)
+class _Drafted:
+    """One type as it is written down."""
+
+    kind: SeenKind
+    names: dict[str, str] = field(default_factory=dict)
+    """By column, what it is called here; `id` is the row's own."""
+    types: dict[str, PropType] = field(default_factory=dict)
+    """By column that is a property."""
+    key: str | None = None
+    """The column that is the key."""
+    unheld: dict[str, str] = field(default_factory=dict)
+    """By column that is none, why."""
+
+    def columns(self, written: Columns) -> Columns:
+        """Return how its files are read."""
+        names = {column: name for column, name in self.names.items() if column != name}
+        ends = self.kind.end_columns
+        if ends is not None and ends not in _LOADED_ENDS:
+            names |= dict(zip(ends, _ENDS, strict=True))
+        ignored = frozenset(self.unheld)
+        return Columns(names, ignored, written.delimiter, written.encoding)
+
+
+def infer_schema(
+    files: Sequence[str | Path],
+    sample_rows: int = SAMPLE_ROWS,
+    *,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    beside: str | Path | None = None,
+) -> Draft:
+    """Return a schema that the rows of some files fit, and what their columns are called in it.
 
     Args:
-        files: JSON lines in the form `load` takes, or plain objects; CSV, Parquet and Arrow files,
-            each with rows of one type that is named like the file.
+        files: JSON lines in the form `load` takes; plain objects, in lines or arrays; CSV, Parquet
+            and Arrow files. Rows that do not say their type are of one that is named like the file.
         sample_rows: how many rows of each file are looked at.
+        delimiter: what stands between the cells of CSV files; seen from their headers unless said.
+        encoding: what CSV files are written in; UTF-8 or as their first bytes say unless said.
+        beside: the folder the mapping will be in, from which it names the files.
 
     Raises:
         NotFoundError: a file does not exist.
@@ -91,220 +96,141 @@ def infer_schema(files: Sequence[str | Path], sample_rows: int = SAMPLE_ROWS) ->
     """
     if not files:
         raise BadRequestError("no file is given", hint="name the files to look at")
-    kinds: dict[str, _Kind] = {}
-    rows = 0
-    for file in files:
-        path = Path(file)
-        if is_folder(path):
-            raise BadRequestError(f"'{path}' is a folder", hint="name the files in it")
-        if not is_file(path):
-            raise NotFoundError(f"file '{path}' not found")
-        try:
-            rows += _READERS.get(_suffix(path), _read_lines)(path, kinds, sample_rows)
-        except UnreadableError:
-            raise
-        except OverflowError:
-            raise InputError(f"{path}: a date or moment is not of a year from 1 to 9999") from None
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path}: its text is not UTF-8: {error}") from None
-        except (OSError, pa.ArrowException) as error:
-            raise unreadable(path, error) from error
-    if not kinds:
-        raise InputError("the files have no rows", hint="a schema is drafted from rows")
-    return _draft(list(kinds.values()), rows, [str(file) for file in files])
-
-
-# Reading
-
-
-def _suffix(path: Path) -> str:
-    suffixes = [one.lower() for one in path.suffixes if one.lower() not in (".gz", ".zst")]
-    return suffixes[-1] if suffixes else ""
-
-
-def _read_lines(path: Path, kinds: dict[str, _Kind], sample: int) -> int:
-    own = _type_name(path)
-    count = 0
-    for number, record in islice(_records(path), sample):
-        count += 1
-        try:
-            _add_record(record, own, kinds)
-        except ValueError as error:
-            raise InputError(f"{path}:{number}: {error}") from None
-    return count
-
-
-def _records(path: Path) -> Iterator[tuple[int, Any]]:
-    for number, text in read_lines(path):
-        if text.startswith(b"//"):
-            continue
-        try:
-            yield number, orjson.loads(text)
-        except orjson.JSONDecodeError as error:
-            raise InputError(
-                f"{path}:{number}: not valid JSON: {error}", hint="one JSON object per line"
-            ) from None
-
-
-def _add_record(record: object, own: str, kinds: dict[str, _Kind]) -> None:
-    if not isinstance(record, dict):
-        raise ValueError("not a JSON object")
-    word, is_edge = record.get("type"), False
-    if isinstance(record.get("edge"), str):
-        word, is_edge = record["edge"], True
-    data = record.get("data", {})
-    if not isinstance(word, str) or not isinstance(data, dict):
-        _add_row(_kind(kinds, own, is_edge=_ends(record) is not None), record)
-        return
-    kind = _kind(kinds, word, is_edge=is_edge)
-    if is_edge:
-        _add_ends(kind, record.get("from"), record.get("to"))
-    own_id = record.get("id", data.get("id"))
-    if own_id is not None:
-        kind.ids.add(str(own_id))
-    kind.add({name: value for name, value in data.items() if name != "id"})
-
-
-def _read_parquet(path: Path, kinds: dict[str, _Kind], sample: int) -> int:
-    with pq.ParquetFile(path) as file:
-        return _add_batches(path, file.schema_arrow, file.iter_batches(8_192), kinds, sample)
-
-
-def _read_arrow(path: Path, kinds: dict[str, _Kind], sample: int) -> int:
-    with pa.memory_map(str(path)) as source:
-        file = pa.ipc.open_file(source)
-        batches = (file.get_batch(at) for at in range(file.num_record_batches))
-        return _add_batches(path, file.schema, batches, kinds, sample)
-
-
-def _read_csv(path: Path, kinds: dict[str, _Kind], sample: int) -> int:
-    read = pa.csv.ConvertOptions(
-        strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=NULLS
+    said = Columns(
+        delimiter=None if delimiter is None else delimiter_named(delimiter),
+        encoding=None if encoding is None else encoding_named(encoding),
     )
-    parse = pa.csv.ParseOptions(newlines_in_values=True)
-    with pa.input_stream(str(path)) as head, pa.csv.open_csv(head, parse_options=parse) as peek:
-        try:
-            names = peek.schema.names
-        except UnicodeDecodeError:
-            raise InputError(
-                f"{path}: its header is not UTF-8", hint="save the file as UTF-8"
-            ) from None
-    read.column_types = dict.fromkeys(names, pa.string())
-    with pa.csv.open_csv(str(path), parse_options=parse, convert_options=read) as batches:
-        return _add_batches(path, batches.schema, batches, kinds, sample, is_text=True)
+    looking = Looking(sample_rows, said)
+    for file in files:
+        looking.look_at(Path(file))
+    if not looking.kinds:
+        raise InputError("the files have no rows", hint="a schema is drafted from rows")
+    return _draft(looking, [str(file) for file in files], Path.cwd() if beside is None else beside)
 
 
-_READERS: dict[str, Callable[[Path, dict[str, _Kind], int], int]] = {
-    ".parquet": _read_parquet,
-    ".pq": _read_parquet,
-    ".arrow": _read_arrow,
-    ".feather": _read_arrow,
-    ".csv": _read_csv,
-}
-
-
-def _add_batches(
-    path: Path,
-    schema: pa.Schema,
-    batches: Iterable[pa.RecordBatch],
-    kinds: dict[str, _Kind],
-    sample: int,
-    *,
-    is_text: bool = False,
-) -> int:
-    kind = _kind(kinds, _type_name(path), is_edge=_ends(dict.fromkeys(schema.names)) is not None)
-    for column in schema:
-        item = column.type.value_type if pa.types.is_list(column.type) else column.type
-        if item in _WIDTHS:
-            kind.widths[column.name] = _WIDTHS[item]
-    ends = _ends(dict.fromkeys(schema.names)) or ()
-    for name in schema.names:
-        if name != "id" and name not in ends:
-            kind.columns.setdefault(name, Seen(rows=kind.rows, is_text=is_text))
-    count = 0
-    for batch in batches:
-        for row in batch.slice(0, max(0, sample - count)).to_pylist():
-            _add_row(kind, row, is_text=is_text)
-            count += 1
-        if count >= sample:
-            break
-    return count
-
-
-def _add_row(kind: _Kind, row: dict[str, Any], *, is_text: bool = False) -> None:
-    """Look at a flat row: ends and id are among its columns."""
-    ends = _ends(row) if kind.is_edge else None
-    if ends is not None:
-        _add_ends(kind, row[ends[0]], row[ends[1]])
-    if row.get("id") is not None:
-        kind.ids.add(str(row["id"]))
-    own = {name: value for name, value in row.items() if name != "id" and name not in (ends or ())}
-    kind.add(own, is_text=is_text)
-
-
-def _add_ends(kind: _Kind, start: object, end: object) -> None:
-    for ids, value in zip(kind.ends, (start, end), strict=True):
-        if value is not None:
-            ids.add(str(value))
-
-
-def _ends(row: dict[str, Any]) -> tuple[str, str] | None:
-    return next((pair for pair in _ENDS if pair[0] in row and pair[1] in row), None)
-
-
-def _kind(kinds: dict[str, _Kind], name: str, *, is_edge: bool) -> _Kind:
-    found = kinds.setdefault(name, _Kind(name, is_edge))
-    if found.is_edge != is_edge:
-        raise InputError(f"'{name}' is a node in one place and an edge in another")
-    return found
-
-
-def _type_name(path: Path) -> str:
-    words = re.findall(r"[A-Za-z0-9]+", path.name.partition(".")[0])
-    name = "".join(word[:1].upper() + word[1:] for word in words)
-    return name if name[:1].isalpha() else f"T{name}"
-
-
-# Writing
-
-
-def _draft(kinds: list[_Kind], rows: int, files: list[str]) -> Draft:
-    nodes = [kind for kind in kinds if not kind.is_edge]
-    edges = [kind for kind in kinds if kind.is_edge]
-    notes: list[str] = []
+def _draft(looking: Looking, files: list[str], beside: str | Path) -> Draft:
+    drafted = [_drafted(kind) for kind in looking.kinds.values()]
+    nodes = [one for one in drafted if not one.kind.is_edge]
+    edges = [one for one in drafted if one.kind.is_edge]
+    notes = list(looking.notes)
     lines = [
-        f"// Drafted from {rows} rows of {', '.join(files)}.",
+        f"// Drafted from {looking.rows} rows of {', '.join(map(repr, files))}.",
         "// Check the keys, what may be missing (?) and the types, then: omnigraph init",
         "",
     ]
-    keys = {kind.name: _key(kind) for kind in nodes}
-    for kind in nodes:
-        lines += [f"node {kind.name} {{", *_properties(kind, keys[kind.name], notes), "}", ""]
-    for kind in edges:
-        start, end = (_end_type(kind, ids, nodes, keys) for ids in kind.ends)
-        head = f"edge {kind.name}: {start} -> {end}"
-        body = _properties(kind, None, notes)
+    for one in nodes:
+        lines += [f"node {one.kind.name} {{", *_properties(one, notes), "}", ""]
+    for one in edges:
+        start, end = (_end_type(one.kind, ids, nodes) for ids in one.kind.ends)
+        head = f"edge {one.kind.name}: {start} -> {end}"
+        body = _properties(one, notes)
         lines += [f"{head} {{", *body, "}", ""] if body else [head, ""]
     text = format_schema(Source("\n".join(lines)))
     load_schema(Source(text, "the draft"))  # what is handed out compiles
-    names = [tuple(kind.name for kind in group) for group in (nodes, edges)]
-    return Draft(text, rows, names[0], names[1], tuple(notes))
+    names = [tuple(one.kind.name for one in group) for group in (nodes, edges)]
+    mapping, needed = _mapping(drafted, looking, beside)
+    return Draft(text, looking.rows, names[0], names[1], tuple(notes), mapping, needed)
 
 
-def _key(kind: _Kind) -> str | None:
-    """Return the property that tells rows apart, if its name promises to."""
-    wanted = [*_KEYS[:2], f"{kind.name.lower()}_id", *_KEYS[2:]]
-    for name in wanted:
-        seen = kind.columns.get(name)
-        if seen is None or not seen.is_unique:
+def _drafted(kind: SeenKind) -> _Drafted:
+    found = _Drafted(kind)
+    types = {name: _type_of(kind, name, seen) for name, seen in kind.columns.items()}
+    _settle_id(found, types)
+    for column in kind.columns:
+        if column in found.names or column in found.unheld:
             continue
-        found = _type_of(kind, name, seen)
-        if found is not None and not found.is_list and found.scalar in _KEY_SCALARS:
-            return name
+        kept = types[column]
+        if kept is None:
+            what = ", ".join(sorted(kind.columns[column].odd)) or "values of different kinds"
+            found.unheld[column] = f"no type holds {column} ({what})"
+        elif not kind.is_flat and not is_property(column, of_edge=kind.is_edge):
+            # The names in a frame are those of the schema; there is nothing to call them by.
+            found.unheld[column] = f'"{column}" cannot be the name of a property; rename the column'
+        else:
+            name = property_name(
+                column,
+                kind.name,
+                {*_kept(found, column), *found.names.values()},
+                of_edge=kind.is_edge,
+            )
+            found.names[column], found.types[column] = name, kept
+    if found.key is None and ID not in found.names.values() and not kind.is_edge:
+        found.key = _named_key(found)
+    return found
+
+
+def _kept(found: _Drafted, column: str) -> set[str]:
+    """Return the names that other columns have already, which this one is not given."""
+    kind = found.kind
+    return {
+        name
+        for name in kind.columns
+        if name not in found.names and name != column and is_property(name, of_edge=kind.is_edge)
+    }
+
+
+def _settle_id(found: _Drafted, types: dict[str, PropType | None]) -> None:
+    """Decide what the column of ids is: the key, ids without a key, or a property like others."""
+    kind, column, ids = found.kind, found.kind.id_column, found.kind.ids
+    if column is None or ids is None:
+        return
+    tells_apart = ids.values is not None and ids.kinds <= _ID_KINDS and not ids.odd
+    same = None if kind.is_edge else _equal_key(found, types)
+    if ids.present and tells_apart and (kind.is_edge or (kind.ids_are_ulids and ids.is_unique)):
+        found.names[column] = ID
+    elif same is not None:
+        found.key = same
+        if column == ID:
+            found.names[column] = ID
+        else:
+            found.unheld[column] = f"{column} is left out: it says the same as {same}"
+    elif not kind.is_edge and ids.is_unique and tells_apart:
+        _make_key(found, column, types[column])
+    elif not kind.is_flat:
+        found.names[column] = ID
+
+
+def _equal_key(found: _Drafted, types: dict[str, PropType | None]) -> str | None:
+    """Return the column that is what the ids were made of, if there is one."""
+    for column in found.kind.columns:
+        if column in (found.kind.equal_ids or ()) and found.kind.columns[column].is_unique:
+            kept = types[column]
+            if kept is not None and not kept.is_list and kept.scalar in _KEY_SCALARS:
+                return column
     return None
 
 
-def _type_of(kind: _Kind, name: str, seen: Seen) -> PropType | None:
+def _make_key(found: _Drafted, column: str, kept: PropType | None) -> None:
+    kind = found.kind
+    if kept is None or kept.scalar is Scalar.STRING or not kind.is_flat:
+        found.names[column], found.types[column] = ID, PropType(Scalar.STRING)
+    else:
+        wanted = f"{snake_case(kind.name)}_{ID}"
+        name = property_name(wanted, kind.name, _kept(found, column), of_edge=False)
+        found.names[column], found.types[column] = name, kept
+    found.key = column
+
+
+def _named_key(found: _Drafted) -> str | None:
+    """Return the column that tells rows apart, if its name promises to."""
+    kind = found.kind
+    by_name = {name: column for column, name in found.names.items()}
+    for name in (
+        *_KEYS[:2],
+        f"{snake_case(kind.name)}_{ID}",
+        f"{kind.name.lower()}_{ID}",
+        *_KEYS[2:],
+    ):
+        column = by_name.get(name)
+        if column is None or not kind.columns[column].is_unique:
+            continue
+        kept = found.types[column]
+        if not kept.is_list and kept.scalar in _KEY_SCALARS:
+            return column
+    return None
+
+
+def _type_of(kind: SeenKind, name: str, seen: Seen) -> PropType | None:
     found = guessed(seen)
     width = kind.widths.get(name)
     if found is None or width is None or found.scalar is Scalar.VECTOR:
@@ -312,41 +238,62 @@ def _type_of(kind: _Kind, name: str, seen: Seen) -> PropType | None:
     return PropType(width, nullable=found.nullable, is_list=found.is_list)
 
 
-def _properties(kind: _Kind, key: str | None, notes: list[str]) -> list[str]:
+def _properties(found: _Drafted, notes: list[str]) -> list[str]:
     lines = []
-    if key is None and not kind.is_edge and kind.ids.is_unique and kind.ids.present == kind.rows:
-        lines.append("  id: String @key")
-    for name, seen in kind.columns.items():
-        found = _type_of(kind, name, seen)
-        if not _NAME.fullmatch(name):
-            said = f'{kind.name}: "{name}" cannot be the name of a property; rename the column'
-        elif found is None:
-            what = ", ".join(sorted(seen.odd)) or "values of different kinds"
-            said = f"{kind.name}: no type holds {name} ({what})"
-        else:
-            lines.append(f"  {name}: {found}" + (" @key" if name == key else ""))
+    for column, seen in found.kind.columns.items():
+        if column in found.types:
+            is_key = " @key" if column == found.key else ""
+            lines.append(f"  {found.names[column]}: {found.types[column]}{is_key}")
             if not seen.present:
-                notes.append(f"{kind.name}: {name} is always missing; its type is a guess")
-            continue
-        notes.append(said)
-        lines.append(f"  // {said}")
+                name = found.names[column]
+                notes.append(f"{found.kind.name}: {name} is always missing; its type is a guess")
+        elif column in found.unheld:
+            said = f"{found.kind.name}: {found.unheld[column]}"
+            notes.append(said)
+            lines.append(f"  // {' '.join(said.split())}")
     return lines
 
 
-def _end_type(kind: _Kind, ids: set[str], nodes: list[_Kind], keys: dict[str, str | None]) -> str:
+def _end_type(kind: SeenKind, ids: set[str], nodes: list[_Drafted]) -> str:
     """Return the node type that has most of the ids an edge names."""
-    counted = [(len(ids & _ids_of(node, keys[node.name])), node.name) for node in nodes]
+    counted = [(len(ids & _ids_of(node)), node.kind.name) for node in nodes]
     best = max(counted, default=(0, ""), key=lambda one: one[0])
     if best[0]:
         return best[1]
     if len(nodes) == 1:
-        return nodes[0].name
+        return nodes[0].kind.name
     raise InputError(
         f"edge {kind.name}: its ends are ids of none of the given nodes",
         hint="give the files with its nodes as well",
     )
 
 
-def _ids_of(node: _Kind, key: str | None) -> set[str]:
-    values = node.ids.values if key is None else node.columns[key].values
-    return {str(value) for value in values or ()}
+def _ids_of(node: _Drafted) -> set[str]:
+    seen = node.kind.ids if node.key is None else node.kind.columns[node.key]
+    return set() if seen is None else {str(value) for value in seen.values or ()}
+
+
+def _mapping(
+    drafted: list[_Drafted], looking: Looking, beside: str | Path
+) -> tuple[ColumnMap, bool]:
+    """Return what columns are called and of which files, and whether a load needs to be told."""
+    found: dict[str, Columns] = {}
+    needed = False
+    for one in drafted:
+        if not one.kind.is_flat:
+            continue
+        columns = one.columns(looking.written)
+        names = [plain_stem(path.name) for path in one.kind.files]
+        is_plain = columns == Columns() and all(name == one.kind.name for name in names)
+        needed = needed or not is_plain
+        files = _relative(one.kind.files, beside)
+        found[one.kind.name] = Columns(
+            columns.names, columns.ignored, columns.delimiter, columns.encoding, files
+        )
+    if looking.framed:
+        found[ANY_TYPE] = Columns(files=_relative(looking.framed, beside))
+    return found, needed
+
+
+def _relative(files: Sequence[Path], beside: str | Path) -> tuple[str, ...]:
+    return tuple(Path(os.path.relpath(file, beside)).as_posix() for file in files)

@@ -13,15 +13,16 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 
 from omnigraph.api.violations import Rule, Violation
+from omnigraph.pipeline.inputs.dialect import PLAIN, Dialect, opened_csv
 from omnigraph.pipeline.inputs.faults import Faults
 from omnigraph.pipeline.inputs.files import InputFile
-from omnigraph.pipeline.inputs.lines import compression_of, open_stream
+from omnigraph.pipeline.inputs.lines import compression_of
 from omnigraph.pipeline.inputs.row_ids import Ints
 from omnigraph.pipeline.model import InputError
 
 NULLS = ["", "null"]
 """Cells that are null unless they are quoted."""
-_QUOTE, _CELL_ENDS = b'"', b",\r\n"
+_QUOTE = b'"'
 _TAIL = 1 << 20
 
 
@@ -51,37 +52,56 @@ class Ragged:
         return at + before
 
 
-def csv_batches(path: InputFile, names: Iterable[str], ragged: Ragged) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file; columns of known names hold bytes.
+def csv_batches(
+    path: InputFile, names: Iterable[str], ragged: Ragged, dialect: Dialect = PLAIN
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file; columns of known names hold bytes of UTF-8.
 
     A cell that is empty, or the word `null`, is null unless it is quoted.
 
     Raises:
-        InputError: the file ends inside a quoted cell, whose end somebody forgot.
+        InputError: the file ends inside a quoted cell, whose end somebody forgot, or its text is
+            not in the encoding it is said to be in.
     """
+    try:
+        yield from _read(path, names, ragged, dialect)
+    except UnicodeError as error:
+        if dialect == PLAIN:
+            raise
+        raise InputError(
+            f"{path.name}: its text is not {dialect.encoding.upper()}: {error}",
+            hint="say which encoding it is in",
+        ) from None
+
+
+def _read(
+    path: InputFile, names: Iterable[str], ragged: Ragged, dialect: Dialect
+) -> Iterator[pa.RecordBatch]:
     convert = pcsv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.binary()),
         null_values=NULLS,
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    parse = pcsv.ParseOptions(newlines_in_values=True, invalid_row_handler=ragged)
+    parse = pcsv.ParseOptions(
+        delimiter=dialect.delimiter, newlines_in_values=True, invalid_row_handler=ragged
+    )
     one_by_one = pcsv.ReadOptions(
         use_threads=False
     )  # else rows that are passed over have no number
     with (
-        open_stream(path, compression_of(path)) as opened,
+        opened_csv(path, dialect) as opened,
         pcsv.open_csv(opened, one_by_one, parse, convert) as reader,
     ):
         last = None
         for batch in reader:
             last = batch if len(batch) else last
             yield batch
-    if _may_be_open(path, last):
-        _refuse_open_quote(path)
+    if _may_be_open(path, last, dialect):
+        _refuse_open_quote(path, dialect)
 
 
-def _may_be_open(path: InputFile, last: pa.RecordBatch | None) -> bool:
+def _may_be_open(path: InputFile, last: pa.RecordBatch | None, dialect: Dialect) -> bool:
     """Whether the last cell may be one whose closing quote is missing: it goes on to the end.
 
     Then it holds line breaks, or else its quote is on the last line; both are cheap to see.
@@ -91,7 +111,7 @@ def _may_be_open(path: InputFile, last: pa.RecordBatch | None) -> bool:
         text = cell if isinstance(cell, bytes) else str(cell).encode()
         if b"\n" in text:
             return True
-    if compression_of(path) is not None:
+    if compression_of(path) is not None or dialect.encoding != PLAIN.encoding:
         return True
     with path.open() as opened:
         opened.seek(max(0, opened.size() - _TAIL))
@@ -99,15 +119,15 @@ def _may_be_open(path: InputFile, last: pa.RecordBatch | None) -> bool:
     return bool(lines) and lines[-1].count(_QUOTE) % 2 == 1
 
 
-def _refuse_open_quote(path: InputFile) -> None:
+def _refuse_open_quote(path: InputFile, dialect: Dialect) -> None:
     """Refuse a file whose last cell begins with a quote that is never closed.
 
     The reader takes such a cell for one that ends with the file, and all rows in it for its text.
     """
-    if sum(piece.count(_QUOTE) for piece in _pieces(path)) % 2 == 0:
+    if sum(piece.count(_QUOTE) for piece in _pieces(path, dialect)) % 2 == 0:
         return  # quotes that open and close come in pairs, and those in quoted cells are doubled
-    text = b"".join(_pieces(path))
-    opened_at = _open_quote(text)
+    text = b"".join(_pieces(path, dialect))
+    opened_at = _open_quote(text, dialect.delimiter.encode() + b"\r\n")
     if opened_at is not None:
         line = text.count(b"\n", 0, opened_at) + 1
         raise InputError(
@@ -116,18 +136,18 @@ def _refuse_open_quote(path: InputFile) -> None:
         )
 
 
-def _pieces(path: InputFile) -> Iterator[bytes]:
-    with open_stream(path, compression_of(path)) as opened:
+def _pieces(path: InputFile, dialect: Dialect) -> Iterator[bytes]:
+    with opened_csv(path, dialect) as opened:
         while piece := opened.read(1 << 22):
             yield bytes(piece)
 
 
-def _open_quote(text: bytes) -> int | None:
+def _open_quote(text: bytes, ends: bytes = b",\r\n") -> int | None:
     """Return where the quote is that is open at the end of a text, if there is one."""
     at, inside = text.find(_QUOTE), None
     while at >= 0:
         if inside is None:  # only at the beginning of a cell does a quote mean anything
-            inside = at if at == 0 or text[at - 1] in _CELL_ENDS else None
+            inside = at if at == 0 or text[at - 1] in ends else None
         elif text[at + 1 : at + 2] == _QUOTE:
             at += 1
         else:

@@ -159,7 +159,7 @@ def _known(files: list[InputFile], folder: str) -> Iterator[InputFile]:
 
 
 LINE_SUFFIXES = (".jsonl", ".ndjson", ".json")
-TABLE_SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".csv")
+TABLE_SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".csv", ".tsv")
 
 
 def is_known(file: InputFile) -> bool:

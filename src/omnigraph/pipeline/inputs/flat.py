@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from omnigraph.base.budget import keep
-from omnigraph.compiler.catalog.model import EdgeType, NodeType
+from omnigraph.compiler.catalog.model import ID, EdgeType, NodeType
 from omnigraph.pipeline.inputs.files import InputFile
 from omnigraph.pipeline.inputs.lines import compression_of, open_stream, read_blocks
 from omnigraph.pipeline.inputs.strict import RecordError, exact_json
@@ -93,10 +93,17 @@ def _framed(row: Mapping[Any, Any], kind: NodeType | EdgeType, columns: Columns)
     data = {
         name: value for name, value in zip(names, row.values(), strict=True) if name is not None
     }
+    if ID in data and ID not in kind.properties:
+        data[ID] = _word(data[ID])
     if isinstance(kind, NodeType):
         return {"type": kind.name, "data": data}
-    ends = {_ENDS[word]: data.pop(word) for word in [*data] if word in _ENDS}
+    ends = {_ENDS[word]: _word(data.pop(word)) for word in [*data] if word in _ENDS}
     return {"edge": kind.name, **ends, "data": data}
+
+
+def _word(value: object) -> object:
+    """Return an id as text: numbers are written as those of a key are."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def plain_value(value: object) -> object:

@@ -182,7 +182,9 @@ def _picked(rows: TypedRows, mask: Mask) -> TypedRows:
 
 def _assembled(rows: TypedRows, ids: pa.Array) -> pa.Table:
     schema = arrow_schema(rows.kind)
-    own = {ID: ids, SRC: rows.src, DST: rows.dst}
+    own = {ID: ids}
+    if rows.src is not None:  # a node may have properties of these names
+        own |= {SRC: rows.src, DST: rows.dst}
     arrays = [rows.columns[name] if name not in own else own[name] for name in schema.names]
     # Nulls in required columns are the validator's to report: no column is declared without.
     fields = [pa.field(name, array.type) for name, array in zip(schema.names, arrays, strict=True)]

@@ -20,10 +20,11 @@ import pyarrow as pa
 from omnigraph.base.uri import is_on_s3
 from omnigraph.compiler.catalog.model import ID, Catalog, EdgeType, NodeType
 from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.pipeline.inputs.dialect import PLAIN, Dialect, dialect_of, tell
 from omnigraph.pipeline.inputs.files import InputFile, find_files, plain_name, plain_stem
 from omnigraph.pipeline.inputs.flat import array_of, framed_lines, json_line, json_lines
 from omnigraph.pipeline.inputs.lines import Compression, compression_of
-from omnigraph.pipeline.inputs.mapping import columns_of
+from omnigraph.pipeline.inputs.mapping import columns_of, type_of
 from omnigraph.pipeline.model import AS_THEY_ARE, ColumnMap, Columns, InputError, UnreadableError
 from omnigraph.storage.options import S3Options
 
@@ -41,6 +42,7 @@ _TABLE_FORMATS: Mapping[str, TableFormat] = {
     ".arrow": "arrow",
     ".feather": "arrow",
     ".csv": "csv",
+    ".tsv": "csv",
 }
 _JSON = (".json", ".jsonl", ".ndjson")
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
@@ -76,6 +78,8 @@ class TableSource:
     bytes: int
     columns: Columns = AS_THEY_ARE
     """What its columns are called here."""
+    dialect: Dialect = PLAIN
+    """How it is written, if it is CSV."""
     frame: str | None = None
     """The fingerprint of the Spark frame whose rows these are among, if somebody asks for it."""
 
@@ -161,6 +165,9 @@ class _Finder:
         return self._s3() if is_on_s3(text) else S3Options()
 
     def _file(self, file: InputFile) -> Source:
+        mapped = type_of(self._mapping, file)
+        if mapped is not None:
+            return self._typed_file(mapped, file)
         table_format = _table_format(file)
         if table_format is None and plain_name(file).suffix.lower() == ".json":
             return self._json(plain_stem(file.name), self._seekable(file))
@@ -187,17 +194,19 @@ class _Finder:
                 yield from self._typed(word, one)
         elif isinstance(given, str | Path):
             for file in find_files(str(given), self._s3_for(str(given))):
-                table_format = _table_format(file)
-                if table_format is None and _is_json(file):
-                    yield self._json(word, self._seekable(file), flat=True)
-                    continue
-                if table_format is None:
-                    raise InputError(
-                        f"{file.name} is not a .parquet, .arrow, .feather, .csv or .json file"
-                    )
-                yield self._table(word, file.name, file, table_format)
+                yield self._typed_file(word, file)
         else:
             yield from self._frame(word, given)
+
+    def _typed_file(self, word: str, file: InputFile) -> Source:
+        table_format = _table_format(file)
+        if table_format is not None:
+            return self._table(word, file.name, file, table_format)
+        if _is_json(file):
+            return self._json(word, self._seekable(file), flat=True)
+        raise InputError(
+            f"{file.name} is not a .parquet, .arrow, .feather, .csv, .tsv or .json file"
+        )
 
     def _json(self, word: str, file: InputFile, *, flat: bool = False) -> Source:
         """Return a file of JSON: lines with their types as they are, anything else framed."""
@@ -239,8 +248,14 @@ class _Finder:
     ) -> TableSource:
         kind = self._kind(word, name)
         whole = self._seekable(file)
-        columns = self._columns(kind)
-        return TableSource(name, whole, table_format, kind.table_key, whole.size, columns)
+        columns, dialect = self._columns(kind), PLAIN
+        if table_format == "csv":
+            try:
+                dialect = dialect_of(whole, columns)
+            except (OSError, pa.ArrowInvalid) as error:
+                raise UnreadableError(f"{name} cannot be read: {error}") from error
+            tell(whole, dialect, columns)
+        return TableSource(name, whole, table_format, kind.table_key, whole.size, columns, dialect)
 
     def _columns(self, kind: NodeType | EdgeType) -> Columns:
         """Return how columns are called; what is mapped to the id of a keyed node is its key."""

@@ -22,6 +22,7 @@ from omnigraph.engine.image.arrays import Mask
 from omnigraph.engine.write.cells import CellError, column
 from omnigraph.pipeline.inputs.columns import OddColumnError, from_json, json_type, may_be_rounded
 from omnigraph.pipeline.inputs.csv_files import Ragged, csv_batches
+from omnigraph.pipeline.inputs.dialect import PLAIN, Dialect
 from omnigraph.pipeline.inputs.faults import Faults
 from omnigraph.pipeline.inputs.files import InputFile
 from omnigraph.pipeline.inputs.moments import from_moments, is_moment, is_zone
@@ -51,6 +52,7 @@ def read_table(
     kind: Kind,
     faults: Faults,
     columns: Columns = AS_THEY_ARE,
+    dialect: Dialect = PLAIN,
 ) -> Iterator[TypedRows]:
     """Yield the rows of a file; rows with a value that does not fit are faults.
 
@@ -60,7 +62,7 @@ def read_table(
     """
     start, ragged = 0, Ragged(kind.name, faults)
     try:
-        for given in _batches(path, table_format, kind, ragged, columns):
+        for given in _batches(path, table_format, kind, ragged, columns, dialect):
             batch = _renamed(given, columns, name)
             _check_zones(batch.schema, name)
             _check_columns(_names(batch.schema, name), name, kind)
@@ -72,7 +74,12 @@ def read_table(
 
 
 def _batches(
-    path: InputFile, table_format: TableFormat, kind: Kind, ragged: Ragged, columns: Columns
+    path: InputFile,
+    table_format: TableFormat,
+    kind: Kind,
+    ragged: Ragged,
+    columns: Columns,
+    dialect: Dialect,
 ) -> Iterator[pa.RecordBatch]:
     match table_format:
         case "parquet":
@@ -85,7 +92,7 @@ def _batches(
                     yield reader.get_batch(at)
         case "csv":
             names = [ID, *_ENDS, *_ENDS.values(), *kind.properties, *columns.names]
-            yield from csv_batches(path, names, ragged)
+            yield from csv_batches(path, names, ragged, dialect)
 
 
 def _renamed(batch: pa.RecordBatch, columns: Columns, source: str) -> pa.RecordBatch:
@@ -104,7 +111,8 @@ def _names(schema: pa.Schema, source: str) -> list[str]:
         return list(schema.names)
     except UnicodeDecodeError:
         raise InputError(
-            f"{source}: its header is not UTF-8", hint="save the file as UTF-8"
+            f"{source}: its header is not UTF-8",
+            hint="save the file as UTF-8, or say its --encoding, as windows-1252",
         ) from None
 
 
@@ -148,7 +156,8 @@ def _rows(
     text = PropType(Scalar.STRING, nullable=True)
 
     def words(name: str) -> pa.Array:
-        return _fitted(batch.column(name), text, kind, name, is_csv, at, bad, faults)
+        given = _as_words(batch.column(name))
+        return _fitted(given, text, kind, name, is_csv, at, bad, faults)
 
     ids = pa.nulls(len(batch), pa.string()) if own_id else words(ID)
     ends: list[pa.Array | None] = [None, None]
@@ -161,6 +170,13 @@ def _rows(
         if bad.any() and name in batch.schema.names
     }
     return split(rows, misfits, bad)
+
+
+def _as_words(ids: pa.Array) -> pa.Array:
+    """Return ids as text: numbers and days of a typed file are written as those of a key are."""
+    found = ids.type
+    is_plain = pa.types.is_integer(found) or pa.types.is_date32(found)
+    return ids.cast(pa.string()) if is_plain else ids
 
 
 def _lost(given: pa.Array, fitted: pa.Array) -> Mask:

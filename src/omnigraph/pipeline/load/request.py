@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from omnigraph.pipeline.inputs.dialect import PLAIN
 from omnigraph.pipeline.inputs.files import InputFile
 from omnigraph.pipeline.inputs.sources import Source, TableSource
 from omnigraph.pipeline.model import AS_THEY_ARE, LoadOptions, UnreadableError
@@ -53,7 +54,8 @@ def _as_it_is(source: Source) -> list[Any]:
         return ["lines", source.compression, _of_file(source.path)]
     if source.frame is not None:
         return ["frame", source.table_key, source.frame]
-    return [source.format, source.table_key, _of_file(source.path)]
+    written = [] if source.dialect == PLAIN else [source.dialect.delimiter, source.dialect.encoding]
+    return [source.format, source.table_key, _of_file(source.path), *written]
 
 
 def _of_file(file: InputFile) -> list[Any]:

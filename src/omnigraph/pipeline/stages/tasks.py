@@ -16,6 +16,7 @@ from omnigraph.base.budget import checkpoint
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.engine.write.values import broken_values
 from omnigraph.engine.write.violations import MAX_REPORTED
+from omnigraph.pipeline.inputs.dialect import PLAIN, Dialect
 from omnigraph.pipeline.inputs.faults import Fault, Faults
 from omnigraph.pipeline.inputs.files import InputFile
 from omnigraph.pipeline.inputs.lines import Compression, read_blocks
@@ -70,6 +71,7 @@ class TableTask:
     table_key: str
     bytes: int
     columns: Columns = AS_THEY_ARE
+    dialect: Dialect = PLAIN
 
 
 Task = LinesTask | TableTask
@@ -113,6 +115,7 @@ def plan_tasks(sources: list[Source], job: Job, split_bytes: int) -> list[Task]:
                         source.table_key,
                         source.bytes,
                         source.columns,
+                        source.dialect,
                     )
                 )
     return tasks
@@ -128,7 +131,10 @@ def run_task(task: Task) -> Parsed:
             lines = _run_lines(task, writer, faults)
         case TableTask():
             kind = task.job.catalog.type_named(task.table_key)
-            for rows in read_table(task.path, task.name, task.format, kind, faults, task.columns):
+            columns, dialect = task.columns, task.dialect
+            for rows in read_table(
+                task.path, task.name, task.format, kind, faults, columns, dialect
+            ):
                 _spill([rows], task, writer, faults)
         case _:
             assert_never(task)
