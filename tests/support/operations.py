@@ -223,7 +223,7 @@ def _compute(store: GraphStore) -> None:
     session.rename_table(B, RENAMED)
     wide = Computed(pa.field("w", pa.float64()), ("v",), lambda rows: rows["v"].cast(pa.float64()))
     session.alter(RENAMED, Rewrite((wide,), Alter(drop=("v",))))
-    session.alter(A, Rewrite((wide,)))
+    session.alter(E, Rewrite((wide,)))
     session.replace_file(CONTRACT, b"second")
     session.commit()
 

@@ -14,6 +14,7 @@ from omnigraph.storage.files import layout
 from omnigraph.storage.files.records import TableSpec
 from omnigraph.storage.options import Retention
 from omnigraph.storage.store import init_store, open_store
+from omnigraph.storage.tables.alter import Alter
 from omnigraph.storage.tables.foreign import write_foreign
 from omnigraph.storage.upkeep.cleanup import CleanupPolicy
 from tests.storage.conftest import QUIET, SteeredClock
@@ -326,3 +327,14 @@ def _die_loading(root):
     store.kernel.objects.put(layout.staging(load.operation_id, "part-0"), b"spilled")
     write_foreign(load.target(A), rows({"x": 1}))
     os._exit(1)  # like a kill: nothing is tidied up
+
+
+def test_fragments_for_columns_that_are_others_by_now_are_refused(store):
+    session = store.begin()
+    with session.load([A]) as load:
+        target = load.target(A)
+        changing = store.begin(writer_kind="SchemaApply")
+        changing.alter(A, Alter(drop=("v",)))
+        changing.commit()
+        with pytest.raises(ConflictError, match="changed since this was begun"):
+            write_foreign(target, rows({"x": 1}))

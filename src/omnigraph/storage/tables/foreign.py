@@ -7,8 +7,9 @@ collected by age. Nothing here commits.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
@@ -23,6 +24,7 @@ from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.handle import Handle, Tables
 
 Rows: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader
+_OTHER_COLUMNS = "Append with different schema"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,9 @@ def write_foreign(target: FragmentTarget, rows: Rows) -> list[ForeignFragment]:
 
     Meant for tasks in any process. The rows must have the target's columns; a reader is
     streamed, so its rows need not fit into memory.
+
+    Raises:
+        ConflictError: the columns of the table are others by now.
     """
     if not rows.schema.equals(target.schema, check_metadata=False):
         raise BadRequestError(
@@ -79,7 +84,7 @@ def write_foreign(target: FragmentTarget, rows: Rows) -> list[ForeignFragment]:
         )
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
-    with lance_errors(f"writing fragments of {target.home}"):
+    with _same_table(target), lance_errors(f"writing fragments of {target.home}"):
         written = write_fragments(
             rows,
             target.uri,
@@ -92,6 +97,20 @@ def write_foreign(target: FragmentTarget, rows: Rows) -> list[ForeignFragment]:
         for part in written
         if part.physical_rows
     ]
+
+
+@contextlib.contextmanager
+def _same_table(target: FragmentTarget) -> Iterator[None]:
+    """Tell that a change of schema came before: Lance compares with the newest columns."""
+    try:
+        yield
+    except StorageError as error:
+        if _OTHER_COLUMNS not in error.message:
+            raise
+        raise ConflictError(
+            f"the columns of {target.home} changed since this was begun",
+            hint="begin again, with the schema as it is now",
+        ) from error
 
 
 def same_columns(one: Handle, other: Handle) -> bool:
