@@ -316,8 +316,9 @@ def _too_wide(catalog: Catalog) -> Iterator[str]:
                 yield (
                     f"note: {node.name}.{embed.target}: nothing offline makes {dim} dimensions, "
                     f"only up to {OFFLINE_WIDTH}\n"
-                    "  hint: set embedding.provider in omnigraph.yaml, or OMNIGRAPH_EMBEDDER, to openai (with OPENAI_API_KEY) or gemini (with "
-                    f"GEMINI_API_KEY), or declare Vector({OFFLINE_WIDTH})"
+                    "  hint: set embedding.provider in omnigraph.yaml, or OMNIGRAPH_EMBEDDER, to "
+                    "openai (with OPENAI_API_KEY) or gemini (with GEMINI_API_KEY), or declare "
+                    f"Vector({OFFLINE_WIDTH})"
                 )
 
 
