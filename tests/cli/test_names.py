@@ -95,3 +95,62 @@ def test_a_parameter_that_is_nearly_right_is_named_the_right_way_round(cli, peop
     ran = cli("read", people, "-e", text, "-p", "mn=3")
     assert ran.code == 1
     assert "hint: 'mn' was given; did you mean 'min'?" in ran.err
+
+
+def test_flags_are_shown_without_a_value(cli):
+    for words in (["--help"], ["lock", "show", "--help"], ["load", "--help"], ["schema", "--help"]):
+        shown = cli(*words)
+        assert shown.code == 0
+        assert "bool" not in shown.out.lower().replace("boolean", "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--log-level", "x", "version"),
+        ("read", "people.omni", "-e", "match { $p: Person } return { $p.name }", "--params", "{"),
+        ("read", "people.omni", "-e", "match { $p: Person } return { $p.name }", "--params", "[]"),
+        ("load", "people.omni", "--data", "x.csv", "--delimiter", "ab"),
+        ("load", "people.omni", "--data", "x.csv", "--encoding", "klingon"),
+        ("init", "x.omni"),
+        ("init", "--template", "nothing", "x.omni"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_2(cli, people, words):
+    ran = cli(*words)
+    assert ran.code == 2, ran.err
+    assert ran.err.startswith("error:")
+
+
+def test_a_template_is_a_graph_to_play_with(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = cli("init", "--template", "company", "play.omni")
+    assert made.code == 0, made.err
+    tried = made.out.split("try: omnigraph ")[1].split()
+    assert len(cli(*tried, "-f", "csv").out.split()) == 5
+    ran = cli("read", "play.omni", "--query", "company.gq", "--name", "notes_about", "-p", "words=prices", "-f", "csv")  # fmt: skip  # noqa: E501
+    assert ran.out.splitlines()[1].startswith("Dan,")
+    for command in (
+        ("fmt", "--check", "company.pg", "company.gq"),
+        ("lint", "-q", "company.gq", "-s", "company.pg"),
+    ):
+        assert cli(*command).code == 0, command
+    again = cli("init", "--template", "company", "other.omni")
+    assert again.code == 1
+    assert "exists" in again.err
+    assert not (tmp_path / "other.omni").exists()
+
+
+def test_a_width_that_nothing_offline_makes_is_told_when_the_schema_is_checked(
+    cli, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.pg").write_text(
+        'node A { text: String v: Vector(768)? @embed("text") }\n'
+        'node B { text: String v: Vector(256)? @embed("text") given: Vector(1536)? }\n'
+    )
+    ran = cli("schema", "check", "--schema", "s.pg")
+    assert ran.code == 0
+    assert ran.err.count("note:") == 1
+    assert "A.v: nothing offline makes 768 dimensions" in ran.err
+    assert "OMNIGRAPH_EMBEDDER" in ran.err

@@ -24,6 +24,9 @@ CATALOG = load_schema(Source(SCHEMA)).catalog
         ("\n", True),
         ("// just a comment\n", True),
         ("\\help", True),
+        ("exit", True),
+        ("help;", True),
+        ("exits", False),
         ("\\branch main", True),
         ("match { $p: Person", False),
         ("match { $p: Person } return { $p.name }", False),
@@ -76,11 +79,13 @@ def test_a_body_gets_a_declaration_with_the_parameters_it_mentions():
         ("ret", ["return"]),
         ("", []),
         ("\\ex", ["explain"]),
+        ("\\d Per", ["Person"]),
+        ("\\branch re", ["review"]),
         ("\\", list(COMMANDS)),
     ],
 )
 def test_what_fits_is_offered(before, expected):
-    assert [one.text for one in complete(before, CATALOG, COMMANDS)] == expected
+    assert [one.text for one in complete(before, CATALOG, COMMANDS, ["main", "review"])] == expected
 
 
 def test_every_command_is_explained():
@@ -225,3 +230,25 @@ def test_nothing_that_goes_wrong_ends_a_persons_shell(capsys, error, shown):
 
     forgiving(run, "match …")
     assert shown in capsys.readouterr().err
+
+
+def test_words_of_other_shells_mean_what_they_mean_there(piped):
+    ran = piped("help\nexit\nnonsense\n")
+    assert (ran.code, ran.out) == (0, HELP + "\n")
+
+
+def test_a_type_is_described(piped):
+    ran = piped("\\d\n\\d Person\n\\d knows\n")
+    assert ran.code == 0, ran.err
+    assert ran.out.splitlines() == [
+        "node Person",
+        "edge Knows: Person -> Person",
+        "node Person",
+        "  name: String @key",
+        "  age: I32?",
+        "  bio: String?",
+        "  edge Knows: Person -> Person",
+        "edge Knows: Person -> Person",
+        "  since: Date",
+    ]
+    assert "Nope" in piped("\\d Nope\n").err

@@ -138,6 +138,21 @@ def test_the_python_of_the_readme_runs_as_written(tmp_path):
     assert "'friend.name': 'Bo'" in result.stdout
 
 
+def test_the_mistake_the_readme_shows_looks_like_that(tmp_path):
+    page = (ROOT / "README.md").read_text()
+    shown = page.split("```text\n")[1].split("```")[0]
+    found = {one.language: one.text for one in blocks(ROOT / "README.md")}
+    wrong = found["gq"].replace("$friend.age >=", "$friend.agee >=")
+    (tmp_path / "people.pg").write_text(found["pg"])
+    (tmp_path / "people.gq").write_text(wrong)
+    own = f"{Path(sys.executable).parent}/omnigraph"
+    command = [own, "explain", "--query", "people.gq", "--schema", "people.pg"]
+    result = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert result.stderr.strip() == shown.strip()
+
+
 def test_links_between_pages_lead_somewhere():
     for page in [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):

@@ -246,7 +246,7 @@ def _given_params(text: str | None, file: Path | None) -> Mapping[str, Any]:
     try:
         value = json.loads(content or "", object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as error:
-        raise BadRequestError(f"{where} is not valid JSON: {error}") from None
+        raise UsageError(f"{where} is not valid JSON: {error}") from None
     if not isinstance(value, dict):
-        raise BadRequestError("params JSON must be an object", hint='for example {"name": "Ann"}')
+        raise UsageError("params JSON must be an object", hint='for example {"name": "Ann"}')
     return value

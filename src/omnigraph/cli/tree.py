@@ -29,10 +29,11 @@ from omnigraph.cli.commands import (
     tag,
 )
 from omnigraph.cli.commands import shell as shell_command
-from omnigraph.cli.names import OTHER_NAMES, NamedCommands
+from omnigraph.cli.names import OTHER_NAMES, Commands, NamedCommands
 from omnigraph.cli.options import ConfigOption, JsonOption, TargetOption, UriOption
 from omnigraph.cli.target import Flags
 from omnigraph.config.logs import parse_level
+from omnigraph.errors import BadRequestError
 
 
 def _dashed(word: str) -> str:
@@ -40,12 +41,11 @@ def _dashed(word: str) -> str:
     return word.replace("_", "-")
 
 
-app = typer.Typer(
+app = Commands(
     name="omnigraph",
     cls=NamedCommands,
     epilog=OTHER_NAMES,
     help="A typed property-graph database: schemas, queries, branches, commits.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -111,7 +111,10 @@ def _root(
     ] = None,
 ) -> None:
     """Declare the options that may stand in front of a command."""
-    level = None if log_level is None else parse_level(log_level, "--log-level")
+    try:
+        level = None if log_level is None else parse_level(log_level, "--log-level")
+    except BadRequestError as error:
+        raise output.UsageError(error.message, hint=error.hint) from None
     ctx.obj = Flags(uri, target, config, level)
 
 

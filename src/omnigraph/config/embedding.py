@@ -16,6 +16,9 @@ _PATIENCE = (
 """The second name is the older one, of clients that speak OpenAI's protocol."""
 _MOCKS = ("OMNIGRAPH_EMBEDDINGS_MOCK", "NANOGRAPH_EMBEDDINGS_MOCK")
 
+OFFLINE_WIDTH = 256
+"""The most dimensions the offline embedder makes."""
+
 
 def embedder_options(
     settings: EmbeddingSettings, environment: Environment, model: str | None = None

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from omnigraph.config.embedding import OFFLINE_WIDTH
 from omnigraph.engine.search.embedder import EmbeddingError, Matrix
 
 if TYPE_CHECKING:
     from wordllama.inference import WordLlamaInference
 
-WIDTH = 256
+WIDTH = OFFLINE_WIDTH
 _loading = threading.Lock()
 
 

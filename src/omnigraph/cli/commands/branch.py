@@ -11,6 +11,7 @@ from omnigraph.api.merges import MergeConflictError, MergeResult
 from omnigraph.cli.commands.replay import say_applied
 from omnigraph.cli.conflict_files import read_resolutions, write_conflicts
 from omnigraph.cli.given import ByFlags, OnGraph
+from omnigraph.cli.names import Commands
 from omnigraph.cli.options import (
     ActorOption,
     ConflictsOption,
@@ -23,7 +24,7 @@ from omnigraph.cli.options import (
 from omnigraph.cli.output import EXIT_FAILURE, say, say_json
 from omnigraph.cli.shared import sharing
 
-app = typer.Typer(help="Create, list, merge, reset and delete branches.", no_args_is_help=True)
+app = Commands(help="Create, list, merge, reset and delete branches.")
 
 NameArgument = Annotated[
     list[str],

@@ -12,11 +12,12 @@ from omnigraph.api.words import DEFAULT_BRANCH
 from omnigraph.cli.commit_graph import drawn
 from omnigraph.cli.formats import CONTROLS
 from omnigraph.cli.given import ByFlags, OnGraph
+from omnigraph.cli.names import Commands
 from omnigraph.cli.options import JsonOption
 from omnigraph.cli.output import UsageError, say, say_json
 from omnigraph.cli.shared import sharing
 
-app = typer.Typer(help="Look at the history.", no_args_is_help=True)
+app = Commands(help="Look at the history.")
 
 
 @app.command("list")

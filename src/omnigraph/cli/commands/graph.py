@@ -14,10 +14,11 @@ from omnigraph.api.words import DEFAULT_BRANCH
 from omnigraph.base.uri import parse_uri
 from omnigraph.cli.files import read_source
 from omnigraph.cli.given import OnGraph
-from omnigraph.cli.options import BranchOption, JsonOption, SchemaOption
-from omnigraph.cli.output import EXIT_FAILURE, say, say_json
+from omnigraph.cli.options import BranchOption, JsonOption, MaybeSchemaOption
+from omnigraph.cli.output import EXIT_FAILURE, UsageError, say, say_json
 from omnigraph.cli.shared import sharing
 from omnigraph.cli.target import require_folder, require_local
+from omnigraph.cli.templates.copy import Template, copy_template
 from omnigraph.config.scaffold import write_config
 from omnigraph.errors import StorageError
 
@@ -25,19 +26,32 @@ from omnigraph.errors import StorageError
 @sharing
 def init(
     *,
-    schema: SchemaOption,
+    schema: MaybeSchemaOption = None,
+    template: Annotated[
+        Template | None,
+        typer.Option(
+            "--template", help="Start with a small graph to play with; its files are written here."
+        ),
+    ] = None,
     asked: OnGraph,
     json: JsonOption = False,
 ) -> None:
     """Create a graph from a schema, and an omnigraph.yaml beside it if there is none.
 
-    A place that already holds a graph is left untouched.
+    A place that already holds a graph is left untouched. With --template the schema, queries and
+    rows of a small graph are written into this folder, and the rows are loaded.
 
     Example: `omnigraph init --schema people.pg ./people.omni`
     """
+    if (schema is None) == (template is None):
+        raise UsageError("say either --schema or --template", hint="--template company")
     place = asked.place()
     require_local(place.uri, "init")
     require_folder(place.uri)
+    rows: Path | None = None
+    if template is not None:
+        schema, queries, rows = copy_template(template, Path())
+    assert schema is not None
     source = read_source(schema, "schema")
     from omnigraph.compiler.catalog.build import load_schema
     from omnigraph.graph import init as create
@@ -45,6 +59,8 @@ def init(
     load_schema(source)  # a wrong schema leaves nothing behind, not even a folder
     _make_folder(place.uri)
     with create(place.uri, source, options=place.options()) as created:
+        if rows is not None:
+            created.load(rows, "append")
         commit = created.snapshot().commit_id
     written = write_config(place.uri)
     if json:
@@ -52,6 +68,8 @@ def init(
         say_json(Initialized(place.uri, commit, shown))
     else:
         say(f"initialized {place.uri}")
+        if template is not None:
+            say(f"try: omnigraph read {place.uri} --query {queries} --name people")
 
 
 def _make_folder(uri: str) -> None:

@@ -28,7 +28,7 @@ from omnigraph.cli.output import UsageError, say, say_json, warn
 from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.shared import Shared, sharing
 from omnigraph.cli.target import Place
-from omnigraph.errors import StorageError
+from omnigraph.errors import BadRequestError, StorageError
 
 if TYPE_CHECKING:
     from omnigraph.api.violations import Violation
@@ -144,7 +144,25 @@ def asked_columns(
         if not (name and equals and prop):
             raise UsageError(f"--column {one} is not COLUMN=PROPERTY")
         found[name] = prop
+    require_written(delimiter, encoding)
     return LoadKeywords(columns=found or None, mapping=map, delimiter=delimiter, encoding=encoding)
+
+
+def require_written(delimiter: str | None, encoding: str | None) -> None:
+    """Refuse words that say nothing about how a CSV file is written.
+
+    Raises:
+        UsageError: they are none.
+    """
+    if delimiter is None and encoding is None:
+        return
+    from omnigraph.pipeline.inputs.dialect import delimiter_named, encoding_named
+
+    try:
+        delimiter_named(delimiter or ",")
+        encoding_named(encoding or "utf-8")
+    except BadRequestError as error:
+        raise UsageError(error.message, hint=error.hint) from None
 
 
 OfColumns = Annotated[LoadKeywords, Shared(asked_columns)]

@@ -9,11 +9,12 @@ import typer
 
 from omnigraph.api.upkeep import LockBroken, LockList
 from omnigraph.cli.given import ByFlags, OnGraph
+from omnigraph.cli.names import Commands
 from omnigraph.cli.options import JsonOption
 from omnigraph.cli.output import say, say_json
 from omnigraph.cli.shared import sharing
 
-app = typer.Typer(help="Show and break locks.", no_args_is_help=True)
+app = Commands(help="Show and break locks.")
 
 
 @app.command()

@@ -9,6 +9,7 @@ import typer
 
 from omnigraph.api.access import AccessRequest, Action
 from omnigraph.api.policies import PolicyChecked, PolicyExplained, PolicyTested
+from omnigraph.cli.names import Commands
 from omnigraph.cli.options import ConfigOption, JsonOption
 from omnigraph.cli.output import EXIT_FAILURE, UsageError, say, say_json, warn
 from omnigraph.cli.target import read_settings
@@ -22,7 +23,7 @@ PolicyOption = Annotated[
 ]
 _DEFAULT_REPO = "default"
 
-app = typer.Typer(help="Check, test and explain an access policy.", no_args_is_help=True)
+app = Commands(help="Check, test and explain an access policy.")
 
 
 @app.command()

@@ -10,6 +10,7 @@ import typer
 
 from omnigraph.cli.files import STDIN, read_source
 from omnigraph.cli.given import OnGraph
+from omnigraph.cli.names import Commands
 from omnigraph.cli.options import JsonOption, MaybeSchemaOption, QueryOption
 from omnigraph.cli.output import EXIT_FAILURE, say, say_json, warn
 from omnigraph.cli.shared import sharing
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from omnigraph.compiler.catalog.model import Catalog
     from omnigraph.compiler.query.lint import SchemaSource
 
-app = typer.Typer(help="Check queries.", no_args_is_help=True)
+app = Commands(help="Check queries.")
 
 
 @app.command("lint")

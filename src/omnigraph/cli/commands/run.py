@@ -9,11 +9,12 @@ import typer
 
 from omnigraph.api.runs import Run, RunList
 from omnigraph.cli.given import ByFlags, OnGraph
+from omnigraph.cli.names import Commands
 from omnigraph.cli.options import ActorOption, JsonOption, MessageOption
 from omnigraph.cli.output import say, say_json
 from omnigraph.cli.shared import sharing
 
-app = typer.Typer(help="List runs, publish or abort them.", no_args_is_help=True)
+app = Commands(help="List runs, publish or abort them.")
 
 RunArgument = Annotated[
     list[str],

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from omnigraph.api.schemas import SchemaDiff
 from omnigraph.api.texts import SchemaCheck, SchemaDraft, SchemaStep, SchemaText
-from omnigraph.cli.commands.load import DelimiterOption, EncodingOption
+from omnigraph.cli.commands.load import DelimiterOption, EncodingOption, require_written
 from omnigraph.cli.files import read_source
 from omnigraph.cli.given import ByFlags, OnGraph
+from omnigraph.cli.names import Commands
 from omnigraph.cli.options import (
     ActorOption,
     BranchOption,
@@ -25,6 +26,9 @@ from omnigraph.cli.output import EXIT_FAILURE, complain, say, say_json, warn
 from omnigraph.cli.shared import sharing
 from omnigraph.errors import BadRequestError, StorageError
 
+if TYPE_CHECKING:
+    from omnigraph.compiler.catalog.model import Catalog
+
 AllowDataLoss = Annotated[
     bool,
     typer.Option(
@@ -32,7 +36,7 @@ AllowDataLoss = Annotated[
     ),
 ]
 
-app = typer.Typer(help="Check, draft, show, plan, apply and compare schemas.", no_args_is_help=True)
+app = Commands(help="Check, draft, show, plan, apply and compare schemas.")
 
 
 @app.command()
@@ -60,6 +64,8 @@ def check(schema: SchemaOption, json: JsonOption = False) -> None:
         say_json(SchemaCheck("ok", str(schema), interfaces, nodes, edges, catalog.schema_hash))
     else:
         say(f"OK    {schema}: {interfaces} interfaces, {nodes} nodes, {edges} edges")
+    for note in _too_wide(catalog):
+        warn(note)
 
 
 @app.command("get")
@@ -127,6 +133,7 @@ def infer(
     from omnigraph.pipeline.infer.draft import infer_schema
     from omnigraph.pipeline.inputs.mapping import mapping_text
 
+    require_written(delimiter, encoding)
     beside = None if map is None else map.parent
     draft = infer_schema(files, sample, delimiter=delimiter, encoding=encoding, beside=beside)
     for path in (output, map):
@@ -296,6 +303,23 @@ def _files_compared(before: Path, after: Path) -> SchemaDiff:
     first = load_schema(read_source(before, "schema")).ir
     second = load_schema(read_source(after, "schema"), first).ir
     return SchemaDiff(str(before), str(after), steps_from(first, second))
+
+
+def _too_wide(catalog: Catalog) -> Iterator[str]:
+    """Yield which columns nothing offline can fill, and what to set so that a service does."""
+    from omnigraph.config.embedding import OFFLINE_WIDTH
+
+    for node in catalog.nodes.values():
+        for embed in node.embeds.values():
+            dim = node.properties[embed.target].type.dim or 0
+            if dim > OFFLINE_WIDTH and embed.model is None:
+                yield (
+                    f"note: {node.name}.{embed.target}: nothing offline makes {dim} dimensions, "
+                    f"only up to {OFFLINE_WIDTH}\n"
+                    "  hint: set embedding.provider in omnigraph.yaml, or OMNIGRAPH_EMBEDDER, to "
+                    "openai (with OPENAI_API_KEY) or gemini (with GEMINI_API_KEY), or declare "
+                    f"Vector({OFFLINE_WIDTH})"
+                )
 
 
 def _say_steps(steps: Sequence[SchemaStep]) -> None:

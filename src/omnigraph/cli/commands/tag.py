@@ -11,11 +11,12 @@ from omnigraph.api.merges import TagList
 from omnigraph.api.words import DEFAULT_BRANCH
 from omnigraph.cli.formats import CONTROLS
 from omnigraph.cli.given import ByFlags, OnGraph
+from omnigraph.cli.names import Commands
 from omnigraph.cli.options import ActorOption, BranchOption, JsonOption, MessageOption
 from omnigraph.cli.output import say, say_json
 from omnigraph.cli.shared import sharing
 
-app = typer.Typer(help="Name commits, list and delete the names.", no_args_is_help=True)
+app = Commands(help="Name commits, list and delete the names.")
 
 NameArgument = Annotated[
     list[str],

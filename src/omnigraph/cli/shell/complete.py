@@ -16,6 +16,8 @@ KEYWORDS = (
 )  # fmt: skip
 
 _COMMAND = re.compile(r"^\s*\\(\w*)$")
+_BRANCH = re.compile(r"^\s*\\branch\s+(\S*)$")
+_DESCRIBED = re.compile(r"^\s*\\d\s+(\w*)$")
 _PROPERTY = re.compile(r"\$(\w+)\.(\w*)$")
 _TYPE = re.compile(r"(?:\$\w+\s*:|\b(?:insert|update|delete))\s*(\w*)$")
 _TRAVERSAL = re.compile(r"\$\w+\s+(?:\$\w+:\s*)?<?(\w*)$")
@@ -36,10 +38,16 @@ class Candidate:
     kind: str
 
 
-def complete(before: str, catalog: Catalog, commands: Iterable[str]) -> list[Candidate]:
+def complete(
+    before: str, catalog: Catalog, commands: Iterable[str], branches: Iterable[str] = ()
+) -> list[Candidate]:
     """Return what fits at the end of `before`, sorted as it should be shown."""
     if found := _COMMAND.search(before):
         return _fitting(commands, found.group(1), "command")
+    if found := _BRANCH.search(before):
+        return _fitting(branches, found.group(1), "branch")
+    if found := _DESCRIBED.search(before):
+        return _fitting([*catalog.nodes, *catalog.edges], found.group(1), "type")
     if found := _PROPERTY.search(before):
         return _fitting(_properties_of(found.group(1), before, catalog), found.group(2), "property")
     if found := _INLINE.search(before):

@@ -78,8 +78,10 @@ def _prompt(session: Session, history: Path) -> PromptSession[str]:
             document: Document,
             complete_event: CompleteEvent,  # noqa: ARG002 - their name
         ) -> Iterable[Completion]:
-            catalog = session.graph.catalog
-            for one in complete(document.text_before_cursor, catalog, COMMANDS):
+            graph, before = session.graph, document.text_before_cursor
+            # Branches come and go, so they are asked for, but only where one is wanted.
+            branches = graph.branches.list() if before.lstrip().startswith("\\branch") else ()
+            for one in complete(before, graph.catalog, COMMANDS, branches):
                 yield Completion(one.text, -one.typed, display_meta=one.kind)
 
     keys = KeyBindings()

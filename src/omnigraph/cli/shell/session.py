@@ -10,7 +10,8 @@ from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.cli.commands.explain import profile_text
 from omnigraph.cli.formats import TableStyle, lines
 from omnigraph.cli.request import json_or_text
-from omnigraph.cli.shell.statement import parse_statement
+from omnigraph.cli.shell.describe import described
+from omnigraph.cli.shell.statement import command_meant, parse_statement
 from omnigraph.compiler.compile import CompiledQuery, compile_file
 from omnigraph.compiler.diagnostics import did_you_mean
 from omnigraph.compiler.source import Source
@@ -29,11 +30,12 @@ HELP = r"""Type a query and end it with `;` or an empty line; a `query … { …
 \profile QUERY     run it and show rows and milliseconds per operator
 \branch [NAME]     show or switch the branch
 \schema            show the schema
+\d [TYPE]          list the types, or describe one
 \set [NAME VALUE]  show the parameters, or set one: \set min 30
 \unset NAME        forget a parameter
 \format NAME       table, kv, csv, jsonl or json
-\help              this text
-\quit              leave (also Ctrl-D)"""
+\help              this text (also: help)
+\quit              leave (also: quit, exit, Ctrl-D)"""
 
 
 @dataclass(slots=True)
@@ -57,7 +59,7 @@ class Session:
         Raises:
             OmniGraphError: it is wrong, or the graph refused it.
         """
-        stripped = text.strip()
+        stripped = command_meant(text.strip())
         if stripped.startswith("\\"):
             word, _, rest = stripped[1:].partition(" ")
             self._command(word, rest.strip())
@@ -105,6 +107,8 @@ class Session:
                 self.say(HELP)
             case "schema":
                 self.say(self.graph.schema.rstrip("\n"))
+            case "d":
+                self._describe(rest)
             case "branch":
                 self._switch(rest)
             case "format":
@@ -123,6 +127,10 @@ class Session:
             case _:
                 hint = did_you_mean(word, COMMANDS) or "\\help lists the commands"
                 raise BadRequestError(f"there is no command \\{word}", hint=hint)
+
+    def _describe(self, name: str) -> None:
+        for line in described(self.graph.branch(self.branch).catalog, name):
+            self.say(line)
 
     def _switch(self, name: str) -> None:
         if name:
@@ -160,5 +168,5 @@ class Session:
 
 
 COMMANDS = (
-    "explain", "profile", "branch", "schema", "set", "unset", "format", "help", "quit",
+    "explain", "profile", "branch", "schema", "d", "set", "unset", "format", "help", "quit",
 )  # fmt: skip

@@ -16,6 +16,7 @@ from omnigraph.compiler.syntax import tokens
 
 NAME = "<shell>"
 _OPENERS, _CLOSERS = ("{", "(", "["), ("}", ")", "]")
+_WORDS = {"exit": "\\quit", "quit": "\\quit", "help": "\\help"}
 _COMMENTS = ("line_comment", "block_comment")
 _TAKES_QUERY = re.compile(r"\\(?:explain|profile)\s+(?=\S)")
 
@@ -23,6 +24,8 @@ _TAKES_QUERY = re.compile(r"\\(?:explain|profile)\s+(?=\S)")
 def is_complete(text: str) -> bool:
     """Whether a typed text is a whole statement (or nothing at all)."""
     stripped = text.lstrip()
+    if stripped.rstrip("; \n") in _WORDS:
+        return True
     if found := _TAKES_QUERY.match(stripped):
         return is_complete(stripped[found.end() :])
     if not stripped or stripped.startswith("\\"):
@@ -42,6 +45,11 @@ def is_complete(text: str) -> bool:
     if last == ";" or text.endswith("\n\n") or depth < 0:
         return True
     return first == "query" and last == "}"
+
+
+def command_meant(text: str) -> str:
+    """Return a whole statement; a word that other shells know is the command it means here."""
+    return _WORDS.get(text.rstrip("; "), text)
 
 
 def parse_statement(text: str, params: Mapping[str, Any]) -> Source:
