@@ -278,3 +278,13 @@ def test_what_is_judged_as_main_cannot_be_led_to_another_state_by_a_keyword(grap
         with pytest.raises(TypeError, match=f"unexpected keyword argument '{next(iter(where))}'"):
             getattr(guard, name)(*arguments, **where)
     assert graph.snapshot("secret").commit_id == secret
+
+
+def test_a_commit_that_stands_in_for_the_base_of_a_merge_has_to_be_readable(graph):
+    rule = Rule("merge", "team", (Action.BRANCH_MERGE,), None, Scope.UNPROTECTED)
+    guard = guarded(graph, policy=Policy(TEAM.groups, TEAM.protected, (*TEAM.rules, rule)))
+    graph.branches.create("other")
+    secret = graph.snapshot("secret").commit_id
+    with pytest.raises(DeniedError, match="'read' on branch 'secret'"):
+        guard.branches.merge("other", "dev", base=secret, preview=True)
+    assert guard.branches.merge("other", "dev", preview=True).total_conflicts == 0
