@@ -251,3 +251,40 @@ def test_a_closed_guard_does_nothing_and_leaves_the_graph_open(graph):
     assert repr(guard) == "GuardedGraph(closed)"
     assert len(graph.query(ALL)) == 1
     assert isinstance(guard, GuardedGraph)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("query", (ALL,)),
+        ("stream", (ALL,)),
+        ("profile", (ALL,)),
+        ("explain", (ALL,)),
+        ("entity", ("node:P", "hidden")),
+        ("read_blob", ("P", "hidden", "bin")),
+        ("snapshot", ()),
+        ("iter_export", ()),
+        ("mutate", (ADD,)),
+        ("load", (b'{"type":"P","data":{"name":"x"}}\n', "append")),
+        ("embed", ()),
+    ],
+)
+def test_what_is_judged_as_main_cannot_be_led_to_another_state_by_a_keyword(graph, name, arguments):
+    only_main = Rule("main", "team", (Action.READ, Action.EXPORT, Action.CHANGE), Scope.PROTECTED)
+    policy = Policy({"team": ("ann",)}, frozenset({"main"}), (only_main,))
+    guard = graph.guarded(Judge(policy), "ann")
+    secret = graph.snapshot("secret").commit_id
+    for where in ({"branch": "secret"}, {"at": secret}):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{next(iter(where))}'"):
+            getattr(guard, name)(*arguments, **where)
+    assert graph.snapshot("secret").commit_id == secret
+
+
+def test_a_commit_that_stands_in_for_the_base_of_a_merge_has_to_be_readable(graph):
+    rule = Rule("merge", "team", (Action.BRANCH_MERGE,), None, Scope.UNPROTECTED)
+    guard = guarded(graph, policy=Policy(TEAM.groups, TEAM.protected, (*TEAM.rules, rule)))
+    graph.branches.create("other")
+    secret = graph.snapshot("secret").commit_id
+    with pytest.raises(DeniedError, match="'read' on branch 'secret'"):
+        guard.branches.merge("other", "dev", base=secret, preview=True)
+    assert guard.branches.merge("other", "dev", preview=True).total_conflicts == 0

@@ -1,5 +1,6 @@
 """A policy over HTTP: what it allows, and every way around it that others left open."""
 
+import base64
 import json
 import shutil
 import signal
@@ -181,6 +182,28 @@ def test_the_past_is_judged_by_the_branch_a_commit_was_made_on(ann, cy):
     ):
         assert answer.status_code in (400, 403), answer.text
         assert "New" not in answer.text
+
+
+def test_a_commit_that_other_branches_hold_as_well_is_still_judged_by_its_own(ann, cy):
+    hidden = commit_of(cy, "secret")
+    assert cy.post("/branches", {"name": "copy-of-secret", "from": "secret"}).status_code == 200
+    token = base64.urlsafe_b64encode(json.dumps(["dev", hidden, 0]).encode()).decode()
+    for answer in (
+        ann.get(f"/diff?from=dev&to={hidden}&images=after"),
+        ann.get(f"/diff?from=dev&to=dev&page_token={token}"),
+        ann.post("/schema/diff", {"before": "dev", "after": hidden}),
+        ann.post("/branches/merge", {"source": "dev", "target": "dev", "base": hidden}),
+    ):
+        denied(answer, "'read' on branch 'secret'")
+    assert ann.get("/diff?from=dev&to=copy-of-secret").status_code == 200
+
+
+@pytest.mark.parametrize("skip", [-1, 2**63 - 1, True, 1.5, None])
+def test_a_page_that_cannot_be_is_refused(cy, skip):
+    head = commit_of(cy, "main")
+    token = base64.urlsafe_b64encode(json.dumps([head, head, skip]).encode()).decode()
+    answer = cy.get(f"/diff?from=main&to=main&page_token={token}")
+    assert (answer.status_code, answer.json()["error"]) == (400, "?page_token= is none of ours")
 
 
 def test_merging_and_making_branches_is_judged_by_the_target(ann):

@@ -56,19 +56,37 @@ def resolve_state(store: GraphStore, place: Moment) -> Snapshot:
     Raises:
         NotFoundError: there is no such branch, commit or version.
     """
+    return _resolved(store, place)[0]
+
+
+def judged_state(store: GraphStore, place: Moment) -> tuple[Snapshot, str]:
+    """Return a state, and the branch whose readers may read it: the named one, or the commit's own.
+
+    Many branches may hold a commit, and a state only says by which of them it was found: that is
+    chance, and nothing to judge by.
+
+    Raises:
+        NotFoundError: there is no such branch, commit or version.
+    """
+    found, by_commit = _resolved(store, place)
+    return found, store.commit(found.commit_id).branch if by_commit else found.branch
+
+
+def _resolved(store: GraphStore, place: Moment) -> tuple[Snapshot, bool]:
+    """Return the state that is meant, and whether a commit id or a tag names it."""
     if isinstance(place, int) and not isinstance(place, bool):
-        return store.snapshot_at(version=place)
+        return store.snapshot_at(version=place), False
     text = text_argument(place, "a state of the graph")
     branch, at, version = text.partition("@")
     if at and version.isdecimal():
-        return store.snapshot_at(version=int(version), branch=branch)
+        return store.snapshot_at(version=int(version), branch=branch), False
     try:
-        return store.snapshot(text)
+        return store.snapshot(text), False
     except BranchNotFoundError:
         if text.isdecimal():
-            return store.snapshot_at(version=int(text))
+            return store.snapshot_at(version=int(text)), False
     try:
-        return store.snapshot_at(commit_id=text)
+        return store.snapshot_at(commit_id=text), True
     except NotFoundError:
         raise NotFoundError(
             f"there is no branch or commit '{text}'", hint="list the branches, or their commits"
@@ -77,17 +95,25 @@ def resolve_state(store: GraphStore, place: Moment) -> Snapshot:
 
 def resolve_states(store: GraphStore, a: Moment, b: Moment | None) -> tuple[Snapshot, Snapshot]:
     """Return both states of a diff; `main...review` is from where both began to `review`."""
+    before, after = judged_states(store, a, b)
+    return before[0], after[0]
+
+
+def judged_states(
+    store: GraphStore, a: Moment, b: Moment | None
+) -> tuple[tuple[Snapshot, str], tuple[Snapshot, str]]:
+    """Return both states of a diff, each with the branch it is judged by; see `judged_state`."""
     if b is not None:
-        return resolve_state(store, a), resolve_state(store, b)
+        return judged_state(store, a), judged_state(store, b)
     if not isinstance(a, str) or _SINCE_BASE not in a:
         raise BadRequestError(
             "a diff is of two states", hint="name two, or 'main...review' from their merge base"
         )
-    ours, theirs = (resolve_state(store, one) for one in a.split(_SINCE_BASE, 1))
-    bases = store.merge_bases(ours, theirs)
+    ours, theirs = (judged_state(store, one) for one in a.split(_SINCE_BASE, 1))
+    bases = store.merge_bases(ours[0], theirs[0])
     if not bases:
         raise NotFoundError(f"the states of '{a}' have nothing in common", hint="name two states")
-    return store.snapshot_at(commit_id=bases[0]), theirs
+    return judged_state(store, bases[0]), theirs
 
 
 class GraphChanges:

@@ -48,7 +48,8 @@ class GuardedGraph(GuardedBranch):
 
     def __init__(self, graph: AnyGraph, policy: AccessPolicy, actor: str) -> None:
         gate = Gate(graph.as_actor(actor), policy, actor)
-        super().__init__(gate, DEFAULT_BRANCH, gate.graph)
+        # A view of main, which takes no `branch` or `at` beside what is judged here.
+        super().__init__(gate, DEFAULT_BRANCH, gate.graph.branch(DEFAULT_BRANCH))
         self.__gate: Gate | None = gate
 
     def __repr__(self) -> str:

@@ -39,6 +39,8 @@ class GuardedBranches:
         """Merge a branch into another: as one commit, or not at all."""
         self._gate.pass_(Action.BRANCH_MERGE, branch=source, target=into)
         self._gate.pass_source(source)
+        if (base := how.get("base")) is not None:  # conflicts show its rows
+            self._gate.pass_moment(base)
         if how.get("delete_source"):
             self._gate.pass_(Action.BRANCH_DELETE, target=source)
         return self._gate.graph.branches.merge(source, into, **how)

@@ -60,6 +60,8 @@ async def merge(call: Call) -> MergeResult:
     target = call.canonical(asked.target)
     call.allow(Action.BRANCH_MERGE, branch=source, target=target)
     call.allow_source(source)
+    if asked.base is not None:  # conflicts show its rows
+        await _allow_commit(call, asked.base, target)
     graph = call.graph
 
     def run() -> MergeResult:

@@ -18,7 +18,7 @@ from omnigraph.api.wire import Shape
 from omnigraph.api.words import CHANGE_OPS, ENTITY_KINDS, IMAGES, ChangeOp, EntityKind, Images
 from omnigraph.base.ids import BranchName
 from omnigraph.errors import ConflictError
-from omnigraph.graph.changes import resolve_states
+from omnigraph.graph.changes import judged_states
 from omnigraph.server.call import Call
 from omnigraph.server.http import ARROW, NDJSON, Flow
 from omnigraph.server.problems import bad_request
@@ -27,6 +27,8 @@ from omnigraph.server.row_text import arrow_pieces
 Word = TypeVar("Word", bound=str)
 _LINES_AT_ONCE = 256
 _PAGE = 10_000
+_FURTHEST = 1 << 48
+"""More changes than any diff has, and few enough to be counted on from."""
 
 
 async def list_commits(call: Call) -> CommitList:
@@ -94,10 +96,11 @@ async def _diff(call: Call, a: str, b: str | None) -> object:
     if token is not None:
         a, b, skip = _page(token)
     limit = call.number("limit")
-    before, after = await call.look(lambda: resolve_states(graph.store, a, b))
-    for state in (before, after):
-        call.allow(Action.READ, branch=BranchName(state.branch))
-    call.branch = BranchName(after.branch)
+    sides = await call.look(lambda: judged_states(graph.store, a, b))
+    for _, branch in sides:
+        call.allow(Action.READ, branch=BranchName(branch))
+    (before, _), (after, last) = sides
+    call.branch = BranchName(last)
     limits = call.served.read_limits
     # By their commits, so that every page and every look is of the same two states.
     found = await call.look(
@@ -147,7 +150,8 @@ def _page(token: str) -> tuple[str, str, int]:
         a, b, skip = orjson.loads(base64.urlsafe_b64decode(token.encode("ascii")))
     except (ValueError, TypeError, binascii.Error, UnicodeEncodeError):
         raise bad_request("?page_token= is none of ours", hint="pass next_page_token on") from None
-    if not (isinstance(a, str) and isinstance(b, str) and isinstance(skip, int) and skip >= 0):
+    counted = type(skip) is int and 0 <= skip <= _FURTHEST
+    if not (isinstance(a, str) and isinstance(b, str) and counted):
         raise bad_request("?page_token= is none of ours", hint="pass next_page_token on")
     return a, b, skip
 

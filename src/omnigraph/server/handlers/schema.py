@@ -9,7 +9,7 @@ from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory, requ
 from omnigraph.api.texts import SchemaPlan, SchemaText
 from omnigraph.base.ids import BranchName
 from omnigraph.compiler.source import Source
-from omnigraph.graph.changes import resolve_state
+from omnigraph.graph.changes import judged_state
 from omnigraph.server.bodies import SchemaApplyBody, SchemaDiffBody, SchemaPlanBody
 from omnigraph.server.call import Call
 from omnigraph.server.handlers.reads import state_of
@@ -86,8 +86,8 @@ async def _schema(call: Call, state: str | None, text: str | None) -> Source | s
         return Source(text, SCHEMA_NAME)
     assert state is not None, "one of both is there"
     store = call.graph.store
-    found = await call.look(lambda: resolve_state(store, state))
-    call.allow(Action.READ, branch=BranchName(found.branch))
+    found, branch = await call.look(lambda: judged_state(store, state))
+    call.allow(Action.READ, branch=BranchName(branch))
     return str(found.commit_id)
 
 
