@@ -62,16 +62,20 @@ from omnigraph.api.texts import (
     SchemaText,
 )
 from omnigraph.api.upkeep import (
+    Cleaned,
     CleanupStats,
     CompactionStats,
+    DiskUsage,
     DiskUse,
     DriftKind,
     Finding,
+    IndexList,
     IndexReport,
     IndexStatus,
     LockBroken,
     LockHolder,
     LockList,
+    Optimized,
     Repaired,
     TableRepair,
     Verified,
@@ -122,6 +126,7 @@ UPDATED = EntityChange(
 CUT = EntityChange("edge:K", "edge", "K", "e1", "delete", 7, Endpoints("a", "b"))
 LIVED = EntityVersion(COMMIT, "update", ("age",), {"age": 1}, {"age": 2})
 BLAMED = PropertyBlame("age", 2, COMMIT)
+COMPACTED = CompactionStats("node:P", 8, 1, True, None, None, ("id", "name"), 9)
 REPAIR = TableRepair("main", "node:P", DriftKind.MAINTENANCE, "healed", 3, 4, ("Rewrite",), ("i",))
 
 INSERT = EntityChange("node:P", "node", "P", "a", "insert", 3)
@@ -265,17 +270,28 @@ SAMPLES: list[tuple[Shape, str]] = [
     (Repaired("g.omni", (REPAIR,)), "uri tables"),
     (
         IndexReport("node:P", "id", "BTREE", IndexStatus.PENDING, "empty"),
-        "table_key column kind status reason",
+        "table_key column kind status reason rows unindexed_rows",
     ),
     (
-        CompactionStats("node:P", 8, 1, True),
-        "table_key fragments_removed fragments_added committed skipped",
+        COMPACTED,
+        "table_key fragments_removed fragments_added committed skipped detail pending_indexes"
+        " manifest_version",
     ),
+    (Optimized("g.omni", (COMPACTED,)), "uri tables preview"),
+    (IndexList("g.omni", ()), "uri indexes"),
     (
         CleanupStats("nodes/1", None, 3, 4_096),
-        "location branch old_versions_removed bytes_removed what",
+        "location branch old_versions_removed bytes_removed what table_key error",
     ),
-    (DiskUse("nodes/1", "dev", 1, 2, 3, 4), "location branch data versions indexes other total"),
+    (
+        Cleaned("g.omni", 3, None, (CleanupStats("nodes/1", None, 0, 0, error="torn"),), True),
+        "uri keep_versions older_than_secs tables dry_run",
+    ),
+    (
+        DiskUse("nodes/1", "dev", 1, 2, 3, 4, "node:P"),
+        "location branch data versions indexes other table_key total",
+    ),
+    (DiskUsage("g.omni", (DiskUse("nodes/1", None),)), "uri datasets"),
     (HOLDER, "name operation pid host since"),
     (LockList((HOLDER,)), "locks"),
     (LockBroken("branch:main", None), "name holder broken"),

@@ -15,6 +15,7 @@ from omnigraph.config.settings import (
     Alias,
     CliSettings,
     EmbeddingSettings,
+    MaintenanceSettings,
     PolicySettings,
     ServerSettings,
 )
@@ -80,6 +81,10 @@ ON_PEOPLE = {
     "fmt": ("people.gq",),
     "verify": (),
     "repair": ("--confirm",),
+    "optimize": (),
+    "cleanup": ("--keep", "3"),
+    "du": (),
+    "index list": (),
     "lock show": (),
     "lock break": ("branch:main",),
     "version": (),
@@ -163,6 +168,7 @@ def test_every_setting_is_documented():
     settings |= {f"server.{one.name}" for one in fields(ServerSettings)}
     settings |= {f"policy.{one.name}" for one in fields(PolicySettings)}
     settings |= {f"embedding.{one.name}" for one in fields(EmbeddingSettings)}
+    settings |= {f"maintenance.{one.name}" for one in fields(MaintenanceSettings)}
     settings |= {f"limits.{one.name}" for one in fields(LimitSettings)}
     settings |= {
         f"aliases.<name>.{'name' if one.name == 'query_name' else one.name}"

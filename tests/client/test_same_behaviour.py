@@ -11,6 +11,7 @@ import pytest
 from omnigraph import Limits
 from omnigraph.api.merges import MergeConflictError
 from omnigraph.api.schemas import SchemaUnsupportedError
+from omnigraph.api.upkeep import IndexStatus
 from omnigraph.compiler.compile import QueryNotFoundError
 from omnigraph.compiler.diagnostics import DiagnosticsError
 from omnigraph.compiler.query.params import MissingParamError
@@ -313,7 +314,29 @@ def test_upkeep_is_asked_for_the_same_way(graph):
     assert graph.locks() == []
     assert all(one.action == "no_op" for one in graph.repair())
     assert sum(one.total for one in graph.disk_usage()) > 0
-    assert isinstance(graph.ensure_indices(), list)
+    assert {one.column for one in graph.indices()} == {"id", "name", "src", "dst"}
+    assert {one.status for one in graph.indices()} <= {IndexStatus.MISSING, IndexStatus.PENDING}
+    assert all(one.unindexed_rows == 0 for one in graph.ensure_indices())
+    assert {one.status for one in graph.indices()} == {IndexStatus.CURRENT}
+
+
+def test_what_upkeep_would_do_is_told_and_not_done(graph):
+    before = graph.snapshot()
+    (told,) = graph.optimize(tables=["node:Person"], preview=True)
+    assert (told.committed, told.pending_indexes) == (False, ("id", "name"))
+    (late, _) = graph.optimize(max_seconds=0)
+    assert (late.skipped, late.committed) == ("out_of_time", False)
+    assert graph.cleanup(keep=1, older_than="7d") == []
+    assert graph.snapshot() == before
+    with pytest.raises(NotFoundError):
+        graph.optimize(tables=["node:Nobody"])
+    with pytest.raises(BadRequestError, match="requires at least one of --keep or --older-than"):
+        graph.cleanup()
+    for what in ({"keep": -1}, {"keep": True}, {"older_than": "7y"}, {"older_than": -1.0}):
+        with pytest.raises(BadRequestError):
+            graph.cleanup(**what)
+    with pytest.raises(BadRequestError, match="max_seconds"):
+        graph.optimize(max_seconds=math.nan)
 
 
 def test_parameters_of_every_kind_arrive(graph):

@@ -33,6 +33,42 @@ graphs:
 """
 
 
+def maintenance_of(tmp_path, text):
+    (tmp_path / "omnigraph.yaml").write_text(text)
+    found = load_settings(str(tmp_path / "omnigraph.yaml"), NOTHING)
+    kept = found.storage_options("g.omni").retention
+    return kept.keep_versions, kept.keep_s
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("", (None, None)),
+        ("maintenance:\n  keep: 10\n", (10, None)),
+        ("maintenance:\n  older_than: 7d\n", (None, 604_800)),
+        ("maintenance:\n  keep: none\n  older_than: none\n", (None, None)),
+        ("maintenance:\n  keep: 3\n  older_than: 90\n", (3, 90)),
+    ],
+)
+def test_the_past_goes_by_itself_only_if_the_settings_say_so(tmp_path, text, kept):
+    assert maintenance_of(tmp_path, text) == kept
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("keep: many", "`maintenance.keep` cannot be `many`"),
+        ("keep: -1", "`maintenance.keep` cannot be `-1`"),
+        ("older_than: 7y", "`maintenance.older_than`: unknown duration unit 'y'"),
+        ("older_than: 1d12h", "`maintenance.older_than`: invalid duration '1d12h'"),
+    ],
+)
+def test_a_retention_that_makes_no_sense_is_refused_at_its_place(tmp_path, line, message):
+    with pytest.raises(BadRequestError, match=r"omnigraph\.yaml:2:") as refused:
+        maintenance_of(tmp_path, f"maintenance:\n  {line}\n")
+    assert message in refused.value.message
+
+
 @pytest.fixture
 def settings(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -64,6 +64,8 @@ def calls(guard, graph):
         "load": lambda: guard.load(b'{"type":"P","data":{"name":"x"}}\n', "append"),
         "embed": guard.embed,
         "optimize": guard.optimize,
+        "indices": guard.indices,
+        "cleanup": lambda: guard.cleanup(keep=1),
         "ensure_indices": guard.ensure_indices,
         "ingest": lambda: guard.ingest(b"", branch="dev"),
         "diff": lambda: guard.diff("main", "dev"),

@@ -383,7 +383,17 @@ def test_tags_name_commits(ann, branch):
 
 
 def test_upkeep_goes_through_the_server(ann):
-    assert ann.post("/maintenance/optimize").json()["tables"]
+    done = ann.post("/maintenance/optimize").json()
+    assert set(done["tables"][0]) >= {
+        "table_key",
+        "fragments_removed",
+        "fragments_added",
+        "committed",
+    }
+    asked = {"tables": ["node:Person"], "preview": True, "max_seconds": 60}
+    (told,) = ann.post("/maintenance/optimize", asked).json()["tables"]
+    assert (told["table_key"], told["committed"]) == ("node:Person", False)
+    assert ann.get("/maintenance/indexes", params={"branch": "main"}).json()["indexes"]
     preview = ann.post("/maintenance/cleanup", {"keep_versions": 1}).json()
     assert preview["dry_run"] is True
     assert ann.post("/maintenance/cleanup", {}).status_code == 400

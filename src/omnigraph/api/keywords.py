@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -67,6 +67,23 @@ class EmbedKeywords(TypedDict, total=False):
     message: str | None
     progress: Progress | None
     limits: Limits | None
+
+
+class OptimizeKeywords(TypedDict, total=False):
+    """Which tables are compacted, for how long, and who hears of it."""
+
+    tables: Sequence[str]
+    preview: bool
+    max_seconds: float | None
+    progress: Progress | None
+
+
+class CleanupKeywords(TypedDict, total=False):
+    """What of the past may go, or whether only to tell what would."""
+
+    keep: int | None
+    older_than: str | float | timedelta | None
+    preview: bool
 
 
 class ExportKeywords(TypedDict, total=False):

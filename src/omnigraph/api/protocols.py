@@ -16,6 +16,7 @@ from omnigraph.api.changes import ChangeGroup, Diff, EntityBlame, EntityHistory
 from omnigraph.api.history import BranchCreated, BranchDeleted, GraphCommit, GraphSnapshot
 from omnigraph.api.keywords import (
     AnyLoadKeywords,
+    CleanupKeywords,
     CommitListKeywords,
     DiffKeywords,
     EmbedKeywords,
@@ -24,6 +25,7 @@ from omnigraph.api.keywords import (
     IngestKeywords,
     MergeKeywords,
     MutateKeywords,
+    OptimizeKeywords,
     QueryKeywords,
     ReplayKeywords,
     ResetKeywords,
@@ -34,6 +36,7 @@ from omnigraph.api.query import Profile, QueryResult
 from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory
 from omnigraph.api.texts import SchemaPlan
 from omnigraph.api.upkeep import (
+    CleanupStats,
     CompactionStats,
     DiskUse,
     Finding,
@@ -168,8 +171,12 @@ class BulkJobs(Protocol):
         """Fill the `@embed` columns."""
         ...
 
-    def optimize(self) -> list[CompactionStats]:
-        """Compact every table."""
+    def optimize(self, **how: Unpack[OptimizeKeywords]) -> list[CompactionStats]:
+        """Compact every table, or those that are named."""
+        ...
+
+    def indices(self) -> list[IndexReport]:
+        """Return every index the schema asks for, and how far it covers the rows."""
         ...
 
     def ensure_indices(self) -> list[IndexReport]:
@@ -337,6 +344,10 @@ class Administration(Protocol):
         self, branch: str | None = None, *, confirm: bool = False, force: bool = False
     ) -> list[TableRepair]:
         """Show what other tools did to the files of the graph, and settle it if told to."""
+        ...
+
+    def cleanup(self, **what: Unpack[CleanupKeywords]) -> list[CleanupStats]:
+        """Remove old versions and what dead writes and deleted branches left; or tell of them."""
         ...
 
     def locks(self) -> list[LockHolder]:

@@ -103,29 +103,65 @@ class IndexStatus(StrEnum):
     BUILT = "built"
     REFRESHED = "refreshed"
     CURRENT = "current"
+    PARTIAL = "partial"
+    MISSING = "missing"
+    LOST = "lost"
     PENDING = "pending"
 
 
 @dataclass(frozen=True, slots=True)
 class IndexReport(Shape):
-    """One wanted index; `reason` says why a pending one is not there yet."""
+    """One wanted index; `reason` says why it is not there yet, or cannot be read."""
 
     table_key: str
     column: str
     kind: str
     status: IndexStatus
     reason: str | None = None
+    rows: int = 0
+    """Of the table."""
+    unindexed_rows: int = 0
+    """Rows that are looked for without the index."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexList(Shape):
+    """Every index the schema of a branch asks for."""
+
+    uri: str
+    indexes: tuple[IndexReport, ...]
+
+
+SkipReason = Literal[
+    "other_branch", "load_under_way", "replaced", "drift_needs_repair", "out_of_time"
+]
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionStats(Shape):
-    """What one compaction step did to one table."""
+    """What one compaction step did to one table, or would do."""
 
     table_key: str
     fragments_removed: int
     fragments_added: int
     committed: bool
-    skipped: str | None = None
+    skipped: SkipReason | None = None
+    """Why the table was left as it is, although it may need compaction."""
+    detail: str | None = None
+    """The same, for people."""
+    pending_indexes: tuple[str, ...] = ()
+    """Columns whose index is missing or does not cover all rows; `ensure_indices` builds them."""
+    manifest_version: int | None = None
+    """The version of the branch that shows what was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Optimized(Shape):
+    """What an optimization did to every table it looked at, or would do."""
+
+    uri: str
+    tables: tuple[CompactionStats, ...]
+    preview: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +173,22 @@ class CleanupStats(Shape):
     versions_removed: Annotated[int, Wire("old_versions_removed")]
     bytes_removed: int
     what: str = "versions"
-    """Which kind of thing went, or why nothing did."""
+    """Which kind of thing went: `versions`, a `fork`, `orphans` or a whole `dataset`."""
+    table_key: str | None = None
+    """Whose rows these are; None if no branch has the table any more."""
+    error: str | None = None
+    """Why the dataset was left as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned(Shape):
+    """What a cleanup removed under its policy; as a dry run, what it would remove."""
+
+    uri: str
+    keep_versions: int | None
+    older_than_secs: float | None
+    tables: tuple[CleanupStats, ...]
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +201,8 @@ class DiskUse(Shape):
     versions: int = 0
     indexes: int = 0
     other: int = 0
+    table_key: str | None = None
+    """Whose rows these are; None if no branch has the table, or it is none of the schema's."""
 
     @property
     def total(self) -> int:
@@ -158,6 +211,14 @@ class DiskUse(Shape):
 
     def _derived(self) -> dict[str, Any]:
         return {"total": self.total}
+
+
+@dataclass(frozen=True, slots=True)
+class DiskUsage(Shape):
+    """The bytes that every branch of every dataset takes."""
+
+    uri: str
+    datasets: tuple[DiskUse, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,14 +43,14 @@ def text_argument(value: object, what: str) -> str:
     return value
 
 
-def count_argument(value: object, what: str, hint: str | None = None) -> int:
-    """Return a value that must be a whole number from 1 on.
+def count_argument(value: object, what: str, hint: str | None = None, *, least: int = 1) -> int:
+    """Return a value that must be a whole number from `least` on.
 
     Raises:
         BadRequestError: it is something else.
     """
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise BadRequestError(f"{what} is a number from 1 on, not {shown(value)}", hint=hint)
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise BadRequestError(f"{what} is a number from {least} on, not {shown(value)}", hint=hint)
     return value
 
 

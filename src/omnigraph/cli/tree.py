@@ -17,6 +17,7 @@ from omnigraph.cli.commands import (
     explain,
     fmt,
     graph,
+    index,
     load,
     lock,
     policy,
@@ -27,6 +28,7 @@ from omnigraph.cli.commands import (
     schema,
     serve,
     tag,
+    upkeep,
 )
 from omnigraph.cli.commands import shell as shell_command
 from omnigraph.cli.names import OTHER_NAMES, Commands, NamedCommands
@@ -76,6 +78,10 @@ app.command("profile")(explain.profile)
 app.command("fmt")(fmt.fmt)
 app.command("verify")(graph.verify)
 app.command("repair")(graph.repair)
+app.command("optimize")(upkeep.optimize)
+app.command("cleanup")(upkeep.cleanup)
+app.command("du")(upkeep.du)
+app.add_typer(index.app, name="index")
 app.add_typer(lock.app, name="lock")
 app.add_typer(policy.app, name="policy")
 app.command("serve")(serve.serve)

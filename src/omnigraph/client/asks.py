@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
 
 import orjson
@@ -35,13 +35,18 @@ from omnigraph.api.runs import Run, RunList
 from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory
 from omnigraph.api.texts import QueryPlan, SchemaPlan, SchemaText
 from omnigraph.api.upkeep import (
+    Cleaned,
+    CleanupStats,
     CompactionStats,
+    DiskUsage,
     DiskUse,
     Finding,
+    IndexList,
     IndexReport,
     LockBroken,
     LockHolder,
     LockList,
+    Optimized,
     Repaired,
     TableRepair,
     Verified,
@@ -49,8 +54,9 @@ from omnigraph.api.upkeep import (
 from omnigraph.api.wire import Shape
 from omnigraph.api.words import DEFAULT_BRANCH, ChangeOp, EntityKind, Images, Moment
 from omnigraph.api.writes import EmbedResult, LoadResult, MutationResult
-from omnigraph.base.arguments import text_argument
+from omnigraph.base.arguments import names_argument, text_argument
 from omnigraph.base.budget import DEFAULT, Limits
+from omnigraph.base.durations import seconds_of
 from omnigraph.client.wire import ARROW, NDJSON, Answer, Ask, new_key, segment
 from omnigraph.compiler.query.params import ParamError
 from omnigraph.compiler.source import Source
@@ -734,22 +740,62 @@ def end_run(run_id: str, how: str, message: str | None = None) -> Ask[Run]:
     return Ask("POST", path, shape(Run), body=_json({"message": message}), is_long=True)
 
 
-def optimize(branch: str = DEFAULT_BRANCH) -> Ask[list[CompactionStats]]:
-    """Ask for every table to be compacted."""
-    body = _json({"branch": branch})
-    read = _listed("tables", CompactionStats)
-    return Ask("POST", "/maintenance/optimize", read, body=body, is_long=True)
+def optimize(
+    branch: str = DEFAULT_BRANCH,
+    *,
+    tables: Sequence[str] = (),
+    preview: bool = False,
+    max_seconds: float | None = None,
+) -> Ask[list[CompactionStats]]:
+    """Ask for tables to be compacted."""
+    names = names_argument(tables, "tables")
+    limit = seconds_of(max_seconds, "max_seconds")
+    body = _json(
+        {"branch": branch, "tables": names or None, "preview": preview, "max_seconds": limit}
+    )
+    read = shape(Optimized)
+    return Ask(
+        "POST",
+        "/maintenance/optimize",
+        lambda one: list(read(one).tables),
+        body=body,
+        is_long=True,
+    )
+
+
+def cleanup(
+    *,
+    keep: int | None = None,
+    older_than: str | float | timedelta | None = None,
+    preview: bool = True,
+) -> Ask[list[CleanupStats]]:
+    """Ask for old versions to be removed, or what that would be."""
+    age = seconds_of(older_than, "older_than")
+    dry_run = preview is not False
+    body = _json({"keep_versions": keep, "older_than_secs": age, "dry_run": dry_run})
+    read = shape(Cleaned)
+    return Ask(
+        "POST",
+        "/maintenance/cleanup",
+        lambda one: list(read(one).tables),
+        body=body,
+        is_repeatable=dry_run,
+        is_long=True,
+    )
+
+
+def indices(branch: str = DEFAULT_BRANCH) -> Ask[list[IndexReport]]:
+    """Ask for the indexes the schema wants and their coverage."""
+    read = shape(IndexList)
+    path = "/maintenance/indexes"
+    return Ask("GET", path, lambda one: list(read(one).indexes), _query(branch=branch))
 
 
 def ensure_indices(branch: str = DEFAULT_BRANCH) -> Ask[list[IndexReport]]:
     """Ask for the indexes the schema wants."""
-    body = _json({"branch": branch})
-    read = _listed("indexes", IndexReport)
-    return Ask("POST", "/maintenance/indexes", read, body=body, is_long=True)
-
-
-def _listed(name: str, kind: type[S]) -> Callable[[Answer], list[S]]:
-    return lambda answer: [kind.from_json_value(one) for one in orjson.loads(answer.body)[name]]
+    body, read = _json({"branch": branch}), shape(IndexList)
+    path = "/maintenance/indexes"
+    return Ask("POST", path, lambda one: list(read(one).indexes), body=body, is_long=True)
 
 
 def verify() -> Ask[list[Finding]]:
@@ -789,4 +835,5 @@ def break_lock(name: str) -> Ask[LockHolder | None]:
 
 def disk_usage() -> Ask[list[DiskUse]]:
     """Ask for the bytes of every branch of every dataset."""
-    return Ask("GET", "/maintenance/usage", _listed("datasets", DiskUse), is_long=True)
+    read = shape(DiskUsage)
+    return Ask("GET", "/maintenance/usage", lambda one: list(read(one).datasets), is_long=True)

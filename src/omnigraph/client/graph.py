@@ -25,7 +25,14 @@ from omnigraph.api.changes import (
     EntityHistory,
 )
 from omnigraph.api.history import BranchCreated, BranchDeleted, GraphCommit, GraphSnapshot
-from omnigraph.api.keywords import DiffKeywords, FeedKeywords, LoadKeywords, MutateKeywords
+from omnigraph.api.keywords import (
+    CleanupKeywords,
+    DiffKeywords,
+    FeedKeywords,
+    LoadKeywords,
+    MutateKeywords,
+    OptimizeKeywords,
+)
 from omnigraph.api.merges import ChangeApplied, MergeResult, Strategy, Tag
 from omnigraph.api.progress import Progress
 from omnigraph.api.protocols import AnyGraph, BranchView, Reads, Text
@@ -34,6 +41,7 @@ from omnigraph.api.runs import Run
 from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory
 from omnigraph.api.texts import SchemaPlan
 from omnigraph.api.upkeep import (
+    CleanupStats,
     CompactionStats,
     DiskUse,
     Finding,
@@ -472,9 +480,23 @@ class RemoteGraph(Closing):
         ask = asks.embed(types, mode, branch=branch, actor=actor, message=message)
         return replace(self._ask(ask), uri=self.uri)
 
-    def optimize(self, branch: str = DEFAULT_BRANCH) -> list[CompactionStats]:
-        """Compact every table of a branch."""
-        return self._ask(asks.optimize(branch))
+    def optimize(
+        self,
+        branch: str = DEFAULT_BRANCH,
+        *,
+        tables: Sequence[str] = (),
+        preview: bool = False,
+        max_seconds: float | None = None,
+        progress: Progress | None = None,
+    ) -> list[CompactionStats]:
+        """Compact every table of a branch, or those that are named."""
+        del progress  # the server tells of the end alone
+        ask = asks.optimize(branch, tables=tables, preview=preview, max_seconds=max_seconds)
+        return self._ask(ask)
+
+    def indices(self, branch: str = DEFAULT_BRANCH) -> list[IndexReport]:
+        """Return every index the schema asks for, and how far it covers the rows."""
+        return self._ask(asks.indices(branch))
 
     def ensure_indices(self, branch: str = DEFAULT_BRANCH) -> list[IndexReport]:
         """Build and refresh the indexes of a branch."""
@@ -581,6 +603,10 @@ class RemoteGraph(Closing):
     ) -> list[TableRepair]:
         """Show what other tools did to the files of the graph, and settle it if told to."""
         return self._ask(asks.repair(branch, confirm=confirm, force=force))
+
+    def cleanup(self, **what: Unpack[CleanupKeywords]) -> list[CleanupStats]:
+        """Remove old versions and what dead writes and deleted branches left; or tell of them."""
+        return self._ask(asks.cleanup(**what))
 
     def locks(self) -> list[LockHolder]:
         """Return every lock that is held now."""
@@ -765,9 +791,13 @@ class RemoteBranch(RemoteView):
             limits=limits,
         )
 
-    def optimize(self) -> list[CompactionStats]:
-        """Compact every table."""
-        return self._graph.optimize(self.name)
+    def optimize(self, **how: Unpack[OptimizeKeywords]) -> list[CompactionStats]:
+        """Compact every table, or those that are named."""
+        return self._graph.optimize(self.name, **how)
+
+    def indices(self) -> list[IndexReport]:
+        """Return every index the schema asks for, and how far it covers the rows."""
+        return self._graph.indices(self.name)
 
     def ensure_indices(self) -> list[IndexReport]:
         """Build and refresh the indexes."""

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from omnigraph.api.words import ENGINES
 from omnigraph.base.budget import DEFAULT
+from omnigraph.base.durations import parse_duration
 from omnigraph.compiler.source import Source
 from omnigraph.config.document import Document, Section
 from omnigraph.config.environment import Environment
-from omnigraph.config.limits import LimitSettings, parse_count, parse_seconds, parse_size
+from omnigraph.config.limits import NONE, LimitSettings, parse_count, parse_seconds, parse_size
 from omnigraph.config.logs import LOG_LEVELS, LogSettings, parse_milliseconds
 from omnigraph.config.settings import (
     ALIAS_COMMANDS,
@@ -22,6 +23,7 @@ from omnigraph.config.settings import (
     CliSettings,
     EmbeddingSettings,
     GraphEntry,
+    MaintenanceSettings,
     PipelineSettings,
     PolicySettings,
     ServerSettings,
@@ -30,7 +32,7 @@ from omnigraph.config.settings import (
     rebase,
 )
 from omnigraph.engine.search.options import PROVIDERS
-from omnigraph.errors import NotFoundError, StorageError
+from omnigraph.errors import BadRequestError, NotFoundError, StorageError
 from omnigraph.storage.options import Durability
 
 _DURABILITIES: tuple[Durability, ...] = ("full", "os")
@@ -103,6 +105,7 @@ def _settings(document: Document, path: Path, environment: Environment) -> Setti
         policy=_policy(root.section("policy"), base),
         embedding=_embedding(root.section("embedding")),
         durability=storage.choice("durability", _DURABILITIES, "full"),
+        maintenance=_maintenance(root.section("maintenance")),
         pipeline=_pipeline(root.section("pipeline"), base),
         limits=_limits(root.section("limits")),
         logging=_logging(root.section("logging")),
@@ -187,6 +190,25 @@ def _pipeline(section: Section, base: Path) -> PipelineSettings:
     spark.finish({})
     section.finish({})
     return found
+
+
+def _maintenance(section: Section) -> MaintenanceSettings:
+    found = MaintenanceSettings(
+        keep=section.parsed("keep", parse_count, None),
+        older_than=section.parsed("older_than", _duration, None),
+    )
+    section.finish({"keep_versions": "keep", "retention": "older_than"})
+    return found
+
+
+def _duration(text: str, name: str) -> int | None:
+    """Return the seconds of a duration; None for `none`."""
+    if text.lower() == NONE:
+        return None
+    try:
+        return parse_duration(text)
+    except BadRequestError as error:
+        raise BadRequestError(f"{name}: {error.message}", hint=error.hint) from None
 
 
 def _limits(section: Section) -> LimitSettings:

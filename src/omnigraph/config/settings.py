@@ -15,7 +15,7 @@ from omnigraph.config.limits import LimitSettings
 from omnigraph.config.logs import LogSettings
 from omnigraph.engine.search.options import Provider
 from omnigraph.errors import NotFoundError
-from omnigraph.storage.options import Durability, S3Options, StorageOptions
+from omnigraph.storage.options import Durability, Retention, S3Options, StorageOptions
 
 FILE_NAME = "omnigraph.yaml"
 
@@ -107,6 +107,16 @@ class PipelineSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class MaintenanceSettings:
+    """What of the past goes by itself, behind the writers; nothing does unless one is said."""
+
+    keep: int | None = None
+    """So many of the newest versions of every table stay."""
+    older_than: int | None = None
+    """Only what was superseded so many seconds ago may go."""
+
+
+@dataclass(frozen=True, slots=True)
 class EmbeddingSettings:
     """Who embeds text; nothing is the offline embedder."""
 
@@ -129,6 +139,7 @@ class Settings:
     policy: PolicySettings = PolicySettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
     durability: Durability = "full"
+    maintenance: MaintenanceSettings = MaintenanceSettings()
     pipeline: PipelineSettings = PipelineSettings()
     limits: LimitSettings = field(default_factory=LimitSettings)
     logging: LogSettings = field(default_factory=LogSettings)
@@ -181,7 +192,8 @@ class Settings:
     def storage_options(self, uri: str) -> StorageOptions:
         """Return how to open the graph at `uri`."""
         s3 = s3_options(self.environment) if is_on_s3(uri) else S3Options()
-        return StorageOptions(s3=s3, durability=self.durability)
+        kept = Retention(keep_versions=self.maintenance.keep, keep_s=self.maintenance.older_than)
+        return StorageOptions(s3=s3, durability=self.durability, retention=kept)
 
 
 def rebase(base: Path, uri: str) -> str:

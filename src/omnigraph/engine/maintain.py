@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from omnigraph.api.upkeep import IndexReport, IndexStatus
+from omnigraph.api.upkeep import CompactionStats, IndexReport, IndexStatus
 from omnigraph.base.runner import Runner
 from omnigraph.compiler.catalog.model import DST, ID, SRC, Catalog, EdgeType, NodeType
 from omnigraph.compiler.types import PropType, Scalar
@@ -65,8 +65,62 @@ def ensure_indexes(
             done = IndexStatus.BUILT if found is None else IndexStatus.REFRESHED
             reason = _build(store, snapshot, key, spec, runner, actor)
             status = done if reason is None else IndexStatus.PENDING
-        reports.append(IndexReport(key, spec.column, spec.kind, status, reason))
+        rows = snapshot.table(key).row_count
+        covered = status is not IndexStatus.PENDING
+        left = 0 if covered else rows if found is None else found.unindexed_rows
+        reports.append(IndexReport(key, spec.column, spec.kind, status, reason, rows, left))
     return reports
+
+
+def index_coverage(store: GraphStore, catalog: Catalog, branch: str) -> list[IndexReport]:
+    """Return every index the schema asks for and how far it covers the rows; builds nothing."""
+    snapshot = store.snapshot(branch)
+    known: dict[str, dict[str, IndexInfo] | LostIndexError] = {}
+    reports = []
+    for key, spec in wanted_indexes(catalog):
+        if key not in known:
+            try:
+                known[key] = {index.name: index for index in list_indexes(snapshot.handle(key))}
+            except LostIndexError as error:
+                known[key] = error
+        found, rows = known[key], snapshot.table(key).row_count
+        report = IndexReport(key, spec.column, spec.kind, IndexStatus.CURRENT, None, rows)
+        if isinstance(found, LostIndexError):
+            reports.append(
+                replace(report, status=IndexStatus.LOST, reason=found.message, unindexed_rows=rows)
+            )
+        else:
+            reports.append(_covered(report, snapshot, spec, found))
+    return reports
+
+
+def _covered(
+    report: IndexReport, snapshot: Snapshot, spec: IndexSpec, known: Mapping[str, IndexInfo]
+) -> IndexReport:
+    """Return what is to be said of one index of a table whose indexes can be read."""
+    found = known.get(_named(spec, known).name)
+    if found is not None:
+        left = found.unindexed_rows
+        status = IndexStatus.PARTIAL if left else IndexStatus.CURRENT
+        return replace(report, status=status, unindexed_rows=left)
+    reason = _not_yet(snapshot, report.table_key, spec)
+    status = IndexStatus.MISSING if reason is None else IndexStatus.PENDING
+    return replace(report, status=status, reason=reason, unindexed_rows=report.rows)
+
+
+def with_pending_indexes(
+    store: GraphStore, catalog: Catalog, branch: str, tables: list[CompactionStats]
+) -> list[CompactionStats]:
+    """Return what a compaction did, with the columns whose index was left behind."""
+    due = (IndexStatus.PARTIAL, IndexStatus.MISSING, IndexStatus.LOST)
+    behind: dict[str, list[str]] = {}
+    for one in index_coverage(store, catalog, branch):
+        if one.status in due:
+            behind.setdefault(one.table_key, []).append(one.column)
+    return [
+        replace(one, pending_indexes=tuple(dict.fromkeys(behind.get(one.table_key, ()))))
+        for one in tables
+    ]
 
 
 def _named(spec: IndexSpec, known: Mapping[str, IndexInfo]) -> IndexSpec:

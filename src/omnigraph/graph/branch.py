@@ -13,9 +13,11 @@ from omnigraph.api.protocols import Text
 from omnigraph.api.upkeep import CompactionStats, IndexReport
 from omnigraph.api.words import Engine, OnError
 from omnigraph.api.writes import EmbedResult, LoadResult, MutationResult
+from omnigraph.base.arguments import names_argument
 from omnigraph.base.budget import Limits
+from omnigraph.base.durations import seconds_of
 from omnigraph.config.texts import read_query
-from omnigraph.engine.maintain import ensure_indexes
+from omnigraph.engine.maintain import ensure_indexes, index_coverage, with_pending_indexes
 from omnigraph.engine.write.request import MutationRequest
 from omnigraph.errors import BadRequestError
 from omnigraph.graph.requests import check_labels, who_writes
@@ -216,15 +218,54 @@ class GraphBranch(GraphView):
         with state.job_budget(limits):
             return embed_graph(target, types, mode, progress)
 
-    def optimize(self, *, spark: object = None) -> list[CompactionStats]:
-        """Compact every table; `spark` (a session, or settings) does the rewriting."""
-        store, who = self._state.store, self.actor
-        if spark is None:
-            return store.optimize(self.name, actor=who)
-        from omnigraph.pipeline.run.engines import Engines, on_spark
+    def optimize(
+        self,
+        *,
+        tables: Sequence[str] = (),
+        preview: bool = False,
+        max_seconds: float | None = None,
+        progress: Progress | None = None,
+        spark: object = None,
+    ) -> list[CompactionStats]:
+        """Compact tables: the same rows in fewer pieces. All history stays; twice is as once.
 
-        with Engines(on_spark(), spark) as engines:
-            return store.optimize(self.name, engines.choose(0).runner, actor=who)
+        Args:
+            tables: only these, by their keys (`node:Person`); without any, all of the branch.
+            preview: only tell what would be merged; how much comes of it is estimated.
+            max_seconds: begin no table later than this; what is left is told as `out_of_time`.
+            progress: hears about tables.
+            spark: a session, or settings to start one, which does the rewriting.
+
+        Raises:
+            NotFoundError: there is no such table.
+        """
+        names = names_argument(tables, "tables")
+        limit = seconds_of(max_seconds, "max_seconds")
+        store = self._state.store
+        optimize = partial(
+            store.optimize,
+            self.name,
+            tables=names,
+            preview=preview,
+            max_seconds=limit,
+            progress=progress,
+            actor=self.actor,
+        )
+        if spark is None or preview:
+            done = optimize()
+        else:
+            from omnigraph.pipeline.run.engines import Engines, on_spark
+
+            with Engines(on_spark(), spark) as engines:
+                done = optimize(runner=engines.choose(0).runner)
+        return with_pending_indexes(store, self.catalog, self.name, done)
+
+    def indices(self) -> list[IndexReport]:
+        """Return every index the schema asks for, and how far it covers the rows.
+
+        Rows without are looked for all the same; `ensure_indices` builds what is missing.
+        """
+        return index_coverage(self._state.store, self.catalog, self.name)
 
     def ensure_indices(self, *, spark: object = None) -> list[IndexReport]:
         """Build the indexes the schema asks for, and bring existing ones up to date.

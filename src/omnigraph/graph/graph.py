@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -22,6 +23,7 @@ from omnigraph.api.keywords import (
     FeedKeywords,
     LoadKeywords,
     MutateKeywords,
+    OptimizeKeywords,
     QueryKeywords,
 )
 from omnigraph.api.merges import ChangeApplied, Strategy
@@ -32,6 +34,7 @@ from omnigraph.api.query import Profile, QueryResult
 from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory
 from omnigraph.api.texts import SchemaPlan
 from omnigraph.api.upkeep import (
+    CleanupStats,
     CompactionStats,
     DiskUse,
     Finding,
@@ -41,9 +44,10 @@ from omnigraph.api.upkeep import (
 )
 from omnigraph.api.words import DEFAULT_BRANCH, ExportFormat, Moment
 from omnigraph.api.writes import EmbedResult, ExportResult, LoadResult, MutationResult
-from omnigraph.base.arguments import text_argument
+from omnigraph.base.arguments import count_argument, text_argument
 from omnigraph.base.budget import Limits
 from omnigraph.base.closing import Closing
+from omnigraph.base.durations import seconds_of
 from omnigraph.base.uri import is_on_server
 from omnigraph.client.graph import connect as connect_remote
 from omnigraph.compiler.catalog.build import load_schema
@@ -70,6 +74,7 @@ from omnigraph.pipeline.model import load_options
 from omnigraph.storage.locks.holders import Holder
 from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.store import GraphStore, init_store, open_store
+from omnigraph.storage.upkeep.cleanup import CleanupPolicy
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -404,10 +409,18 @@ class Graph(Closing):
         )
 
     def optimize(
-        self, branch: str = DEFAULT_BRANCH, *, spark: object = None
+        self,
+        branch: str = DEFAULT_BRANCH,
+        *,
+        spark: object = None,
+        **how: Unpack[OptimizeKeywords],
     ) -> list[CompactionStats]:
         """Compact every table of a branch; see `GraphBranch.optimize`."""
-        return self._branch(branch).optimize(spark=spark)
+        return self._branch(branch).optimize(spark=spark, **how)
+
+    def indices(self, branch: str = DEFAULT_BRANCH) -> list[IndexReport]:
+        """Return every index the schema asks for; see `GraphBranch.indices`."""
+        return self._branch(branch).indices()
 
     def ensure_indices(
         self, branch: str = DEFAULT_BRANCH, *, spark: object = None
@@ -608,6 +621,32 @@ class Graph(Closing):
             ConflictError: a write is unfinished.
         """
         return self.store.repair(branch, confirm=confirm, force=force, actor=self._actor)
+
+    def cleanup(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: str | float | timedelta | None = None,
+        preview: bool = True,
+    ) -> list[CleanupStats]:
+        """Remove old versions of tables, forks of deleted branches, files of dead writes.
+
+        Never touched: the newest versions, whatever was superseded a few minutes ago, and what a
+        branch, a tag, a later merge, a load, a pin or an unfinished write rests on. Past states
+        whose rows are gone say so when they are read; handles that are open go on.
+
+        Args:
+            keep: so many of the newest versions of every table stay.
+            older_than: only what was superseded longer ago may go: `"7d"`, seconds, or a timedelta.
+                With `keep`, both must hold.
+            preview: only tell what would go; pass False to remove it.
+
+        Raises:
+            BadRequestError: neither of the two is said, or one makes no sense.
+        """
+        kept = None if keep is None else count_argument(keep, "keep", least=0)
+        policy = CleanupPolicy(kept, seconds_of(older_than, "older_than"))
+        return self.store.cleanup(policy, dry_run=preview is not False)
 
     def locks(self) -> list[LockHolder]:
         """Return every lock that is held now, here or elsewhere."""

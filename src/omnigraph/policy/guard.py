@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from omnigraph.api.access import AccessPolicy, Action
 from omnigraph.api.changes import ChangeGroup, Diff, EntityBlame, EntityHistory
 from omnigraph.api.keywords import (
+    CleanupKeywords,
     DiffKeywords,
     FeedKeywords,
     IngestKeywords,
@@ -23,6 +24,7 @@ from omnigraph.api.protocols import AnyGraph, Reads, Text
 from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory
 from omnigraph.api.texts import SchemaPlan
 from omnigraph.api.upkeep import (
+    CleanupStats,
     DiskUse,
     Finding,
     LockHolder,
@@ -223,6 +225,10 @@ class GuardedGraph(GuardedBranch):
     ) -> list[TableRepair]:
         """Show what other tools did to the files of the graph, and settle it if told to."""
         return self._administered().repair(branch, confirm=confirm, force=force)
+
+    def cleanup(self, **what: Unpack[CleanupKeywords]) -> list[CleanupStats]:
+        """Remove old versions and what dead writes and deleted branches left; or tell of them."""
+        return self._administered().cleanup(**what)
 
     def locks(self) -> list[LockHolder]:
         """Return every lock that is held now."""

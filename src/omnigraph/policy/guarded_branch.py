@@ -13,6 +13,7 @@ from omnigraph.api.keywords import (
     EmbedKeywords,
     ExportKeywords,
     MutateKeywords,
+    OptimizeKeywords,
     QueryKeywords,
 )
 from omnigraph.api.protocols import BranchView, Reads, Text
@@ -149,10 +150,15 @@ class GuardedBranch(GuardedReads):
         self._gate.pass_(Action.CHANGE, branch=self.__name)
         return self.__view.embed(types, mode, **how)
 
-    def optimize(self) -> list[CompactionStats]:
-        """Compact every table."""
+    def optimize(self, **how: Unpack[OptimizeKeywords]) -> list[CompactionStats]:
+        """Compact every table, or those that are named."""
         self._gate.pass_(Action.ADMIN)
-        return self.__view.optimize()
+        return self.__view.optimize(**how)
+
+    def indices(self) -> list[IndexReport]:
+        """Return every index the schema asks for, and how far it covers the rows."""
+        self._gate.pass_(Action.ADMIN)
+        return self.__view.indices()
 
     def ensure_indices(self) -> list[IndexReport]:
         """Build the indexes the schema asks for, and bring existing ones up to date."""

@@ -165,9 +165,18 @@ class EmbedBody(Struct):
 
 
 class UpkeepBody(Struct):
-    """The branch to compact, or to index."""
+    """The branch to index."""
 
     branch: str | None = None
+
+
+class OptimizeBody(Struct):
+    """Which tables of which branch to compact, and for how long; a preview only tells."""
+
+    branch: str | None = None
+    tables: list[str] | None = None
+    preview: bool | None = None
+    max_seconds: float | None = None
 
 
 class CleanupBody(Struct):

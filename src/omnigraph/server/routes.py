@@ -271,7 +271,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         "POST", "/maintenance/optimize", upkeep.optimize, "admin",
-        action=Action.ADMIN, body=bodies.UpkeepBody, may_be_empty=True,
+        action=Action.ADMIN, body=bodies.OptimizeBody, may_be_empty=True,
     ),
     Route(
         "POST", "/maintenance/indexes", upkeep.ensure_indices, "admin",
@@ -284,6 +284,10 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route(
         "POST", "/maintenance/repair", upkeep.repair, "admin",
         action=Action.ADMIN, body=bodies.RepairBody, may_be_empty=True,
+    ),
+    Route(
+        "GET", "/maintenance/indexes", upkeep.list_indices, "admin",
+        action=Action.ADMIN, query=("branch",),
     ),
     Route("GET", "/maintenance/verify", upkeep.verify, "admin", action=Action.ADMIN),
     Route("GET", "/maintenance/usage", upkeep.disk_usage, "admin", action=Action.ADMIN),

@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from os import PathLike
 from os.path import isfile
 from typing import TypeVar
 
+from omnigraph.api.progress import Progress
 from omnigraph.api.runs import Run, RunStatus
 from omnigraph.api.upkeep import CleanupStats, CompactionStats, DiskUse, Finding, TableRepair
 from omnigraph.base.arguments import text_argument
@@ -88,7 +88,8 @@ from omnigraph.storage.upkeep.indexing import (
     mend_indexes,
     remove_index,
 )
-from omnigraph.storage.upkeep.maintain import Upkeep, compact_table
+from omnigraph.storage.upkeep.maintain import Optimizing, Upkeep, optimize
+from omnigraph.storage.upkeep.needed import live_tables
 from omnigraph.storage.upkeep.relocation import check_root
 from omnigraph.storage.upkeep.repair import repair
 from omnigraph.storage.upkeep.upgrade import needs_upgrade, upgrade
@@ -326,16 +327,24 @@ class GraphStore(Closing):
         branch: str = layout.MAIN,
         runner: Runner | None = None,
         *,
+        tables: Sequence[str] = (),
+        preview: bool = False,
+        max_seconds: float | None = None,
+        progress: Progress | None = None,
         actor: str | None = None,
     ) -> list[CompactionStats]:
-        """Compact every table of a branch as far as it goes; never removes history.
+        """Compact tables of a branch as far as it goes, all if none is named; keeps all history.
 
-        With `runner` other processes rewrite the rows; this one commits.
+        With `runner` other processes rewrite the rows; this one commits. `preview` only tells.
+        No table is begun later than `max_seconds` from now.
         """
-        self._require_writable()
+        if not preview:
+            self._require_writable()
         now = self.snapshot(branch)
-        compact = partial(compact_table, everything=True, runner=runner, actor=actor)
-        return [compact(self.kernel, self._heads, now.branch, key) for key in now.tables]
+        keys = [now.table(name).key for name in tables] if tables else list(now.tables)
+        keys = list(dict.fromkeys(keys))
+        how = Optimizing(runner, preview, max_seconds, progress, actor)
+        return optimize(self.kernel, self._heads, now.branch, keys, how)
 
     def wait_for_upkeep(self, timeout_s: float | None = None) -> None:
         """Wait for maintenance that runs behind earlier commits."""
@@ -404,7 +413,11 @@ class GraphStore(Closing):
 
     def disk_usage(self) -> list[DiskUse]:
         """Return the bytes every dataset and branch takes."""
-        return disk_usage(self.kernel)
+        try:
+            tables = live_tables(self.kernel, self._heads)
+        except UNREADABLE:  # the bytes are there all the same
+            tables = {}
+        return disk_usage(self.kernel, tables)
 
     def pins(self) -> list[PinRecord]:
         """Return every pin that is alive."""

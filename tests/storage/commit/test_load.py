@@ -258,7 +258,7 @@ def test_upkeep_leaves_the_tables_of_a_load_alone_until_it_ends(store):
     session = store.begin()
     load = session.load([A])
     done = {stats.table_key: stats for stats in store.optimize()}
-    assert (done[A].committed, done[A].skipped) == (False, "a load is under way")
+    assert (done[A].committed, done[A].skipped) == (False, "load_under_way")
     assert done[B].committed
     load.close()
     load.close()

@@ -120,7 +120,7 @@ def test_a_reader_whose_version_a_branch_keeps_alive_still_sees_the_newest_commi
 
 
 def test_cleanup_needs_a_policy(store):
-    with pytest.raises(BadRequestError, match="keep_versions"):
+    with pytest.raises(BadRequestError, match="requires at least one of --keep"):
         store.cleanup(CleanupPolicy())
 
 
@@ -312,6 +312,99 @@ def test_configured_retention_bounds_the_versions_by_itself(root):
     assert len([info for info in files if info.name.endswith(".manifest")]) <= 4
     assert len(contents(store.snapshot())[A]) == 10
     store.close()
+
+
+def test_versions_do_not_go_by_themselves_while_a_branch_is_lost_that_may_name_them(root):
+    options = replace(NOW, retention=replace(NOW.retention, keep_versions=1))
+    store = empty_graph(root, options)
+    write(store, {A: {"inherited": 1}})
+    store.branches.create("lazy")
+    for i in range(10):
+        write(store, {A: {f"k{i}": i}})
+    ref = root / layout.branch_ref(layout.MANIFEST, "lazy")
+    kept = ref.read_bytes()
+    ref.unlink()
+    store.maintain()
+    ref.write_bytes(kept)
+    store.close()
+    with open_store(str(root), options=NOW) as again:
+        assert contents(again.snapshot("lazy"))[A] == {"inherited": 1}
+
+
+def test_a_cleanup_of_many_versions_goes_on_until_nothing_is_due(root, monkeypatch):
+    monkeypatch.setattr(cleanup_module, "_STEP_VERSIONS", 3)
+    store = empty_graph(root, NOW)
+    for i in range(11):
+        write(store, {A: {f"k{i}": i}})
+    (told,) = store.cleanup(ALL, dry_run=True)
+    (done,) = store.cleanup(ALL)
+    assert (done.versions_removed, done.table_key) == (told.versions_removed, A)
+    assert told.versions_removed == 11
+    assert store.cleanup(ALL) == []
+    assert len(contents(store.snapshot())[A]) == 11
+    store.close()
+
+
+def test_a_preview_of_compaction_tells_what_will_be_merged_and_writes_nothing(store):
+    for i in range(5):
+        write(store, {A: {f"k{i}": i}})
+    files = {info.name for info in store.kernel.objects.list("")}
+    told = {part.table_key: part for part in store.optimize(preview=True)}
+    assert {info.name for info in store.kernel.objects.list("")} == files
+    done = {part.table_key: part for part in store.optimize()}
+    for key, part in done.items():
+        assert told[key].fragments_removed == part.fragments_removed
+        assert told[key].fragments_added == part.fragments_added
+        assert not told[key].committed
+    assert done[A].manifest_version == store.snapshot().manifest_version
+
+
+def test_a_branch_leaves_tables_of_others_and_says_so(store):
+    for i in range(3):
+        write(store, {A: {f"k{i}": i}})
+    store.branches.create("side")
+    for preview in (True, False):
+        assert {part.skipped for part in store.optimize("side", preview=preview)} == {
+            "other_branch"
+        }
+
+
+def test_whoever_listens_hears_of_every_table_and_what_is_late_is_told(store):
+    write(store, {A: {"k": 1}, B: {"k": 1}})
+    heard = Heard()
+    assert {part.skipped for part in store.optimize(progress=heard)} == {None}
+    tables = len(store.snapshot().tables)
+    assert (heard.stages, heard.finished) == ([("compacting", tables)], tables)
+    assert {part.skipped for part in store.optimize(max_seconds=0)} == {"out_of_time"}
+    assert [part.table_key for part in store.optimize(tables=[B, B])] == [B]
+
+
+class Heard:
+    """Remembers what it was told."""
+
+    def __init__(self):
+        self.stages, self.finished = [], 0
+
+    def stage(self, name, tasks):
+        self.stages.append((name, tasks))
+
+    def done(self, rows, bad, size=0):
+        self.finished += 1
+
+
+def test_disk_use_is_told_even_if_main_cannot_be_read(root):
+    store = empty_graph(root)
+    write(store, {A: {"a": 1}})
+    known = {part.location: part.table_key for part in store.disk_usage()}
+    assert known[store.snapshot().table(A).location] == A
+    store.close()
+    reader = open_store(str(root), read_only=True)
+    for path in (root / layout.MANIFEST / layout.DATA_DIR).iterdir():
+        path.write_bytes(b"torn")
+    reader._heads = Heads(reader.kernel, read_only=True)
+    found = reader.disk_usage()
+    assert {part.location for part in found} == set(known)
+    reader.close()
 
 
 def test_disk_use_is_told_per_table_and_branch(store):

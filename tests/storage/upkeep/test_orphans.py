@@ -203,9 +203,9 @@ class TestTornRefs:
         write(store, {A: {"d": 1}}, "dev")
         ref = self.tear(store, root, "dev")
         clock.ahead_s += DAY_S
-        (left,) = [stats for stats in store.cleanup(POLICY) if "left" in stats.what]
+        (left,) = [stats for stats in store.cleanup(POLICY) if stats.error is not None]
         assert left.location == store.snapshot().table(A).location
-        assert "'dev' uses it" in left.what
+        assert "'dev' uses it" in left.error
         assert ref.exists()
         assert contents(store.snapshot("dev"))[A] == {"a": 1, "d": 1}
         assert [found.harmless for found in store.verify() if found.kind == "torn_ref"] == [False]
@@ -214,5 +214,5 @@ class TestTornRefs:
         self.unused_fork(store)
         ref = self.tear(store, root, "dev")
         clock.ahead_s += DAY_S
-        assert any("left" in stats.what for stats in store.cleanup(POLICY, dry_run=True))
+        assert any(stats.error for stats in store.cleanup(POLICY, dry_run=True))
         assert ref.exists()

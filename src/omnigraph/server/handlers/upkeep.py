@@ -7,16 +7,25 @@ from typing import Any
 
 from omnigraph.api.access import Action
 from omnigraph.api.runs import Run, RunList
-from omnigraph.api.upkeep import LockBroken, LockList, Repaired, Verified
+from omnigraph.api.upkeep import (
+    Cleaned,
+    DiskUsage,
+    IndexList,
+    LockBroken,
+    LockList,
+    Optimized,
+    Repaired,
+    Verified,
+)
 from omnigraph.base.ids import BranchName
 from omnigraph.server.bodies import (
     CleanupBody,
+    OptimizeBody,
     RepairBody,
     RunEndBody,
     UpkeepBody,
 )
 from omnigraph.server.call import Call
-from omnigraph.storage.upkeep.cleanup import CleanupPolicy
 
 
 async def list_runs(call: Call) -> RunList:
@@ -55,40 +64,46 @@ async def _run(call: Call) -> Run:
     return await call.look(lambda: runs.get(wanted))
 
 
-async def optimize(call: Call) -> dict[str, Any]:
-    """Compact every table of a branch."""
-    asked: UpkeepBody = call.body
+async def optimize(call: Call) -> Optimized:
+    """Compact tables of a branch."""
+    asked: OptimizeBody = call.body
     branch = call.canonical(asked.branch)
     call.allow(Action.ADMIN)
+    graph, preview = call.graph, bool(asked.preview)
+    done = await call.job(
+        lambda: graph.optimize(
+            branch, tables=asked.tables or (), preview=preview, max_seconds=asked.max_seconds
+        )
+    )
+    return Optimized(call.served.uri, tuple(done), preview)
+
+
+async def list_indices(call: Call) -> IndexList:
+    """Return every index the schema of a branch asks for, and how far it covers the rows."""
+    branch = call.canonical(call.one("branch"))
+    call.allow(Action.ADMIN)
     graph = call.graph
-    done = await call.job(lambda: graph.optimize(branch))
-    return {"uri": call.served.uri, "tables": [one.to_json_value() for one in done]}
+    return IndexList(call.served.uri, tuple(await call.look(lambda: graph.indices(branch))))
 
 
-async def ensure_indices(call: Call) -> dict[str, Any]:
+async def ensure_indices(call: Call) -> IndexList:
     """Build the indexes the schema asks for, and bring existing ones up to date."""
     asked: UpkeepBody = call.body
     branch = call.canonical(asked.branch)
     call.allow(Action.ADMIN)
     graph = call.graph
     done = await call.job(lambda: graph.ensure_indices(branch))
-    return {"uri": call.served.uri, "indexes": [one.to_json_value() for one in done]}
+    return IndexList(call.served.uri, tuple(done))
 
 
-async def cleanup(call: Call) -> dict[str, Any]:
+async def cleanup(call: Call) -> Cleaned:
     """Remove old versions; unless told otherwise, only say what would go."""
     asked: CleanupBody = call.body
     call.allow(Action.ADMIN)
-    policy = CleanupPolicy(asked.keep_versions, asked.older_than_secs)
-    dry_run, store = asked.dry_run is not False, call.served.graph.store
-    done = await call.job(lambda: store.cleanup(policy, dry_run=dry_run))
-    return {
-        "uri": call.served.uri,
-        "keep_versions": asked.keep_versions,
-        "older_than_secs": asked.older_than_secs,
-        "dry_run": dry_run,
-        "tables": [one.to_json_value() for one in done],
-    }
+    keep, age = asked.keep_versions, asked.older_than_secs
+    graph, dry_run = call.graph, asked.dry_run is not False
+    done = await call.job(lambda: graph.cleanup(keep=keep, older_than=age, preview=dry_run))
+    return Cleaned(call.served.uri, keep, age, tuple(done), dry_run)
 
 
 async def verify(call: Call) -> Verified:
@@ -123,12 +138,11 @@ async def break_lock(call: Call) -> LockBroken:
     return LockBroken(name, await call.look(lambda: graph.break_lock(name)))
 
 
-async def disk_usage(call: Call) -> dict[str, Any]:
+async def disk_usage(call: Call) -> DiskUsage:
     """Return the bytes that every branch of every dataset takes."""
     call.allow(Action.ADMIN)
     graph = call.graph
-    found = await call.look(graph.disk_usage)
-    return {"uri": call.served.uri, "datasets": [one.to_json_value() for one in found]}
+    return DiskUsage(call.served.uri, tuple(await call.look(graph.disk_usage)))
 
 
 async def ready(call: Call) -> dict[str, Any]:

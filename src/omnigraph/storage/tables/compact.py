@@ -6,12 +6,13 @@ two steps and moves the handle it is given, so it works on handles of its own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from lance.fragment import FragmentMetadata, LanceFragment
-from lance.optimize import Compaction, CompactionOptions, RewriteResult
+from lance.optimize import Compaction, CompactionOptions, CompactionTask, RewriteResult
 
 from omnigraph.base.runner import Runner
 from omnigraph.storage.files import layout
@@ -58,16 +59,8 @@ def rewrite_fragments(
     `runner` other processes do the writing.
     """
     own = tables.reopen(handle.location, handle.branch, handle.version)
-    kept = fragments_of_inherited_indexes(own)
-    options = CompactionOptions(
-        target_rows_per_fragment=target_rows, max_source_rows=max_rows, num_threads=1
-    )
     with lance_errors(f"compacting {handle}"):
-        tasks = [
-            task
-            for task in Compaction.plan(own.dataset, options).tasks
-            if kept.isdisjoint(part.id for part in task.fragments)
-        ]
+        tasks = _tasks(own, target_rows, max_rows)
         if runner is None:
             done = [task.execute(own.dataset) for task in tasks]
         else:
@@ -89,6 +82,34 @@ def rewrite_fragments(
         sum(result.metrics.fragments_removed for result in results),
         sum(result.metrics.fragments_added for result in results),
     )
+
+
+def planned_compaction(
+    tables: Tables, handle: Handle, *, target_rows: int, max_rows: int
+) -> tuple[int, int]:
+    """Return how many fragments `rewrite_fragments` would take, and about how many make of them."""
+    own = tables.reopen(handle.location, handle.branch, handle.version)
+    removed = added = 0
+    with lance_errors(f"planning the compaction of {handle}"):
+        for task in _tasks(own, target_rows, max_rows):
+            parts = [own.dataset.get_fragment(part.id) for part in task.fragments]
+            rows = sum(part.count_rows() for part in parts if part is not None)
+            removed += len(parts)
+            added += math.ceil(rows / target_rows)
+    return removed, added
+
+
+def _tasks(own: Handle, target_rows: int, max_rows: int) -> list[CompactionTask]:
+    """Return what Lance would merge, but for what inherited indexes cover."""
+    kept = fragments_of_inherited_indexes(own)
+    options = CompactionOptions(
+        target_rows_per_fragment=target_rows, max_source_rows=max_rows, num_threads=1
+    )
+    return [
+        task
+        for task in Compaction.plan(own.dataset, options).tasks
+        if kept.isdisjoint(part.id for part in task.fragments)
+    ]
 
 
 def _short(result: RewriteResult, version: int) -> RewriteResult:

@@ -11,7 +11,7 @@ import itertools
 import logging
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from omnigraph.api.upkeep import CleanupStats
 from omnigraph.base.failpoints import failpoint, register
@@ -44,7 +44,7 @@ from omnigraph.storage.upkeep.needed import (
     cutoff_us,
     keep_branch,
     keep_pending,
-    live_locations,
+    live_tables,
     needed_versions,
 )
 from omnigraph.storage.upkeep.orphans import collect_datasets, collect_files, drop_old_staging
@@ -88,7 +88,8 @@ def cleanup(
     """
     if policy.keep_versions is None and policy.older_than_s is None:
         raise BadRequestError(
-            "cleanup needs keep_versions or older_than", hint="say what may be removed"
+            "cleanup requires at least one of --keep or --older-than",
+            hint="say what may be removed: by number, by age, or by both",
         )
     _check_policy(policy)
     done: list[CleanupStats] = []
@@ -102,13 +103,14 @@ def cleanup(
             )
         if not dry_run:
             drop_expired_pins(kernel.objects, kernel.store_clock)
-        locations = sorted(live_locations(kernel, heads))
+        tables = live_tables(kernel, heads)
+        locations = sorted(tables)
         needed = needed_versions(kernel, heads)
         for location in locations:
             try:
                 done += _clean_table(kernel, heads, location, needed, policy, lock, dry_run=dry_run)
             except UNREADABLE as error:
-                left.append(CleanupStats(location, None, 0, 0, f"left as it is: {error}"))
+                left.append(CleanupStats(location, None, 0, 0, error=error.message))
                 log.warning("cleanup left %s as it is: %s", location, error)
             failpoint(BETWEEN_TABLES)
         failpoint(BEFORE_FORKS)
@@ -119,7 +121,8 @@ def cleanup(
         if not dry_run:
             _drop_unused_origins(kernel, lock)
             drop_old_staging(kernel)
-    return [stats for stats in done if stats.versions_removed or stats.bytes_removed] + left
+    told = [stats for stats in done if stats.versions_removed or stats.bytes_removed] + left
+    return [replace(stats, table_key=tables.get(stats.location)) for stats in told]
 
 
 def _clean_table(
@@ -140,7 +143,16 @@ def _clean_table(
     keep_pending(kernel, needed)
     kept = needed.about(location, refs)
     for branch in (None, *sorted(refs)):
-        yield from _clean_lineage(kernel, (location, branch), kept, policy, lock, dry_run=dry_run)
+        removed = freed = 0
+        while step := _clean_lineage(
+            kernel, (location, branch), kept, policy, lock, dry_run=dry_run
+        ):
+            removed, freed = removed + step.versions_removed, freed + step.bytes_removed
+            if dry_run or step.versions_removed < _STEP_VERSIONS:
+                break
+            keep_pending(kernel, needed)  # whoever pins a past state waits for no lock
+            kept = needed.about(location, refs)
+        yield CleanupStats(location, branch, removed, freed)
     lock.check()
     yield from collect_files(kernel, location, refs, dry_run=dry_run)
 
@@ -232,8 +244,8 @@ def clean_projections(kernel: Kernel) -> int:
     removed = 0
     for projection in PROJECTIONS:
         lineage = (projection.location, None)
-        stats = _clean_lineage(kernel, lineage, Needed(), policy, None, dry_run=False)
-        removed += sum(part.versions_removed for part in stats)
+        done = _clean_lineage(kernel, lineage, Needed(), policy, None, dry_run=False)
+        removed += 0 if done is None else done.versions_removed
     return removed
 
 
@@ -250,11 +262,15 @@ def clean_table_versions(
         table = heads.current(branch).tables.get(key)
         if table is None or layout.fork_owner(table.branch) != branch:
             return []
+        if lost := lost_branches(kernel):
+            log.warning("old versions stay: the ref of branch '%s' is lost", lost[0])
+            return []
         refs = list_branches(kernel.objects, table.location)
         needed = needed_versions(kernel, heads).about(table.location, refs)
         policy = CleanupPolicy(retention.keep_versions, retention.keep_s)
         lineage = (table.location, table.branch)
-        return _clean_lineage(kernel, lineage, needed, policy, lock, dry_run=False)
+        done = _clean_lineage(kernel, lineage, needed, policy, lock, dry_run=False)
+        return [] if done is None else [done]
 
 
 def _clean_lineage(
@@ -265,19 +281,20 @@ def _clean_lineage(
     lock: HeldLock | None,
     *,
     dry_run: bool,
-) -> list[CleanupStats]:
+) -> CleanupStats | None:
+    """Remove versions of one branch of a dataset, a bounded step; None if none may go."""
     location, branch = lineage
     due, size = _due_versions(kernel, lineage, needed, policy)
     if not due:
-        return []
+        return None
     if dry_run:
-        return [CleanupStats(location, branch, len(due), size)]
+        return CleanupStats(location, branch, len(due), size)
     newest = kernel.tables.open_latest(location, branch)
     if lock is not None:
         lock.check()
     removed, freed = remove_versions(kernel.tables, newest, due[:_STEP_VERSIONS])
     kernel.counters.add("versions_removed", removed)
-    return [CleanupStats(location, branch, removed, freed)]
+    return CleanupStats(location, branch, removed, freed)
 
 
 def _due_versions(

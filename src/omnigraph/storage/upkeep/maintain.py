@@ -11,7 +11,9 @@ import logging
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 
+from omnigraph.api.progress import Progress, listening
 from omnigraph.api.upkeep import CompactionStats
 from omnigraph.base.failpoints import failpoint, register
 from omnigraph.base.ids import BranchName, TableKey
@@ -39,6 +41,7 @@ from omnigraph.storage.tables.commit import commit_staged
 from omnigraph.storage.tables.compact import (
     Compacted,
     commit_compaction,
+    planned_compaction,
     read_fragments,
     rewrite_fragments,
     still_fits,
@@ -56,8 +59,47 @@ AFTER_SIDECAR = register("optimize.after_sidecar", "the sidecar is written; noth
 AFTER_COMPACT = register("optimize.after_compact", "the table is compacted; not published")
 AFTER_FOLD = register("optimize.after_fold", "the manifest is folded; the sidecar remains")
 
+_FOREIGN = "its files belong to another branch"
+_LOADING = "a load is writing to it"
+_LATE = "the time was up before its turn"
+_REPLACED = "it was replaced or dropped meanwhile"
+
 UPKEEP_EVERY = 8
 FULL_UPKEEP_EVERY = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Optimizing:
+    """How tables are compacted on request."""
+
+    runner: Runner | None = None
+    preview: bool = False
+    max_seconds: float | None = None
+    progress: Progress | None = None
+    actor: str | None = None
+
+
+def optimize(
+    kernel: Kernel, heads: Heads, branch: BranchName, keys: Sequence[TableKey], how: Optimizing
+) -> list[CompactionStats]:
+    """Compact tables one after the other; those that time did not suffice for are told of."""
+    started, told = kernel.clock.monotonic(), listening(how.progress)
+    told.stage("compacting", len(keys))
+    done = []
+    for key in keys:
+        spent = kernel.clock.monotonic() - started
+        if how.max_seconds is not None and spent >= how.max_seconds:
+            done.append(CompactionStats(key, 0, 0, False, "out_of_time", _LATE))
+            continue
+        if how.preview:
+            stats = preview_compaction(kernel, heads, branch, key)
+        else:
+            stats = compact_table(
+                kernel, heads, branch, key, everything=True, runner=how.runner, actor=how.actor
+            )
+        done.append(stats)
+        told.done(0, 0)
+    return done
 
 
 def compact_table(
@@ -76,12 +118,10 @@ def compact_table(
     """
     head = heads.current(branch)
     table = head.tables.get(key)
-    if table is None or layout.fork_owner(table.branch) != branch:
-        return CompactionStats(key, 0, 0, False, "not owned by this branch")
-    if (table.location, table.branch) in being_loaded(
-        live_pins(kernel.objects, kernel.store_clock)
-    ):
-        return CompactionStats(key, 0, 0, False, "a load is under way")
+    if table is None:
+        return CompactionStats(key, 0, 0, False, "replaced", _REPLACED)
+    if (kept := _kept_from_us(kernel, table, branch)) is not None:
+        return kept
     due = _due(kernel, table, everything=everything)
     if due is None:
         return CompactionStats(key, 0, 0, False)
@@ -94,21 +134,53 @@ def compact_table(
         head = settled_head(kernel, heads, branch, lock)
         current = head.tables.get(key)
         if current is None or (current.location, current.branch) != (table.location, table.branch):
-            return CompactionStats(key, 0, 0, False, "the table was replaced meanwhile")
+            return CompactionStats(key, 0, 0, False, "replaced", _REPLACED)
         try:
             head = without_drift(kernel, heads, head, current, lock)
         except DriftError as error:
-            return CompactionStats(key, 0, 0, False, f"drift needs repair: {error}")
+            return CompactionStats(key, 0, 0, False, "drift_needs_repair", error.message)
         current = head.tables[key]
         if ahead is None or not still_fits(ahead, kernel.tables.open(*current.place)):
             # Inside the lock nobody can outrun us again: no starvation under constant updates.
             ahead = _rewrite(kernel, current, due)
         if ahead is None:
             return CompactionStats(key, 0, 0, False)
-        _publish_compaction(kernel, heads, head, current, ahead, lock, actor)
+        version = _publish_compaction(kernel, heads, head, current, ahead, lock, actor)
     kernel.counters.add("compactions")
     kernel.counters.add("rows_rewritten", ahead.rows)
-    return CompactionStats(key, ahead.fragments_removed, ahead.fragments_added, True)
+    return CompactionStats(
+        key, ahead.fragments_removed, ahead.fragments_added, True, manifest_version=version
+    )
+
+
+def preview_compaction(
+    kernel: Kernel, heads: Heads, branch: BranchName, key: TableKey
+) -> CompactionStats:
+    """Return what `compact_table` would do to a whole table; reads its fragment list alone."""
+    table = heads.current(branch).tables[key]
+    if (kept := _kept_from_us(kernel, table, branch)) is not None:
+        return kept
+    due = _due(kernel, table, everything=True)
+    assert due is not None, "a table that is wanted whole is always due"
+    removed, added = planned_compaction(
+        kernel.tables,
+        kernel.tables.open(*table.place),
+        target_rows=due.below_rows,
+        max_rows=due.max_rows,
+    )
+    return CompactionStats(key, removed, added, False)
+
+
+def _kept_from_us(
+    kernel: Kernel, table: TableVersion, branch: BranchName
+) -> CompactionStats | None:
+    """Say why a branch must not compact a table now, if so."""
+    if layout.fork_owner(table.branch) != branch:
+        return CompactionStats(table.key, 0, 0, False, "other_branch", _FOREIGN)
+    loaded = being_loaded(live_pins(kernel.objects, kernel.store_clock))
+    if (table.location, table.branch) in loaded:
+        return CompactionStats(table.key, 0, 0, False, "load_under_way", _LOADING)
+    return None
 
 
 def _due(kernel: Kernel, table: TableVersion, *, everything: bool) -> Merge | None:
@@ -139,8 +211,11 @@ def _publish_compaction(
     ahead: Compacted,
     lock: HeldLock,
     actor: str | None,
-) -> None:
-    """Commit and publish a compaction under a sidecar; Lance moves the table by two versions."""
+) -> int:
+    """Commit and publish a compaction under a sidecar; return the version that shows it.
+
+    Lance moves the table by two versions.
+    """
     sync_whole_files(kernel.objects, ahead.files)
     intent = physical_intent(kernel, head, "Optimize", (), (table,), actor)
     sidecar = write_sidecar_for(kernel, intent, lock, unsigned=(table,))
@@ -156,6 +231,7 @@ def _publish_compaction(
     after = publish_moved(kernel, head, intent.commit, Changes(versions=(moved,)))
     heads.published(intent.commit, after)
     delete_sidecar(kernel.objects, sidecar)
+    return after.manifest_version
 
 
 def fold_manifest(kernel: Kernel, heads: Heads, branch: BranchName) -> bool:

@@ -188,12 +188,16 @@ def keep_pending(kernel: Kernel, needed: Needed) -> None:
             needed.keep_from(made.location, made.branch, 0)
 
 
-def live_locations(kernel: Kernel, heads: Heads) -> set[str]:
-    """Return the datasets of all tables any live branch has, as far as that can be read."""
-    found: set[str] = set()
+def live_tables(kernel: Kernel, heads: Heads) -> dict[str, TableKey]:
+    """Return the datasets that any live branch has as a table, as far as that can be read.
+
+    Where branches call one differently, the first of them, main before all, says its key.
+    """
+    found: dict[str, TableKey] = {}
     for branch in live_branches(kernel):
         try:
-            found |= {table.location for table in heads.current(branch).tables.values()}
+            for table in heads.current(branch).tables.values():
+                found.setdefault(table.location, table.key)
         except UNREADABLE:
             if branch == layout.MAIN:
                 raise

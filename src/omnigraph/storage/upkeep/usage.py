@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from omnigraph.api.upkeep import DiskUse
+from omnigraph.base.ids import TableKey
 from omnigraph.storage.files import layout
 from omnigraph.storage.kernel import Kernel
 
@@ -15,15 +18,18 @@ _ROOMS = {
 }
 
 
-def disk_usage(kernel: Kernel) -> list[DiskUse]:
-    """Return the bytes every dataset and branch takes; small objects count under their folder."""
+def disk_usage(kernel: Kernel, tables: Mapping[str, TableKey]) -> list[DiskUse]:
+    """Return the bytes every dataset and branch takes; small objects count under their folder.
+
+    `tables` says which datasets are tables of a live branch.
+    """
     sums: dict[tuple[str, str | None], dict[str, int]] = {}
     for info in kernel.objects.list(""):
         location, branch, room = _place(info.name)
         slot = sums.setdefault((location, branch), {})
         slot[room] = slot.get(room, 0) + info.size
     return [
-        DiskUse(location, branch, **rooms)
+        DiskUse(location, branch, **rooms, table_key=tables.get(location))
         for (location, branch), rooms in sorted(
             sums.items(), key=lambda item: (item[0][0], item[0][1] or "")
         )
