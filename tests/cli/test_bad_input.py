@@ -200,7 +200,8 @@ def test_a_file_whose_name_is_no_text_is_formatted_and_told(cli, people):
 )
 def test_wrong_requests_are_refused(cli, people, arguments, told):
     command, *rest = arguments
-    refused(cli(command, "-q", "people.gq", *rest), told)
+    code = 2 if "--params" in rest else 1  # what stands on the command line itself
+    refused(cli(command, "-q", "people.gq", *rest), told, code)
 
 
 @pytest.mark.parametrize(

@@ -242,11 +242,12 @@ def _given_params(text: str | None, file: Path | None) -> Mapping[str, Any]:
     if text is None and file is None:
         return {}
     where = "--params" if file is None else f"params file '{file}'"
+    refuse = UsageError if file is None else BadRequestError  # a file is not the command line
     content = read_source(file, "params").text if file is not None else text
     try:
         value = json.loads(content or "", object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where} is not valid JSON: {error}") from None
+        raise refuse(f"{where} is not valid JSON: {error}") from None
     if not isinstance(value, dict):
-        raise UsageError("params JSON must be an object", hint='for example {"name": "Ann"}')
+        raise refuse("params JSON must be an object", hint='for example {"name": "Ann"}')
     return value
