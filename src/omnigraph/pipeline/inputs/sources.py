@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -29,10 +29,31 @@ from omnigraph.pipeline.model import AS_THEY_ARE, ColumnMap, Columns, InputError
 from omnigraph.storage.options import S3Options
 
 TableFormat = Literal["parquet", "arrow", "csv"]
-Frame: TypeAlias = Any
-"""A pandas, polars or Spark DataFrame, or an Arrow table or batch."""
+
+
+class SpeaksArrow(Protocol):
+    """An Arrow table or batch, a pandas or polars DataFrame."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the rows as a stream of Arrow's C interface."""
+        ...
+
+
+class SparkFrame(Protocol):
+    """A DataFrame of Spark."""
+
+    @property
+    def sparkSession(self) -> Any:  # noqa: ANN401, N802 - Spark's own
+        """The session it lives in."""
+        ...
+
+
+Frame: TypeAlias = SpeaksArrow | SparkFrame
+_AnyFrame: TypeAlias = Any
+"""What is looked at to find out which of them it is."""
 Stream: TypeAlias = IO[bytes] | IO[str]
-Data: TypeAlias = "str | Path | bytes | Stream | Mapping[str, str | Path | Frame] | Sequence[Data]"
+Rows: TypeAlias = "str | Path | Frame | Sequence[str | Path | Frame | Mapping[str, Any]]"
+Data: TypeAlias = "str | Path | bytes | Stream | Mapping[str, Rows] | Sequence[Data]"
 """Paths, globs or folders of files, `-` for standard input, JSON lines as bytes, an open file, or
 a mapping from type names to files, tables or lists of objects."""
 
@@ -230,7 +251,7 @@ class _Finder:
             target.writelines(lines)
         return _lines(name, InputFile(str(path), shown=name))
 
-    def _frame(self, word: str, frame: Frame) -> Iterator[Source]:
+    def _frame(self, word: str, frame: _AnyFrame) -> Iterator[Source]:
         if is_spark_frame(frame):
             folder = self._copy_path()
             write_spark_frame(frame, folder)
@@ -315,12 +336,12 @@ def _says_type(record: Mapping[str, Any]) -> bool:
     return isinstance(record.get("type", record.get("edge")), str) and "data" in record
 
 
-def is_spark_frame(frame: Frame) -> bool:
+def is_spark_frame(frame: _AnyFrame) -> bool:
     """Whether something is a DataFrame of Spark, without loading Spark to find out."""
     return type(frame).__module__.startswith("pyspark.sql.") and hasattr(frame, "sparkSession")
 
 
-def write_spark_frame(frame: Frame, folder: Path) -> None:
+def write_spark_frame(frame: _AnyFrame, folder: Path) -> None:
     """Let Spark write a DataFrame as Parquet files, which tasks then read like any others.
 
     Spark's usual form of timestamps ends in 2262; the settings belong to the session, so they are
@@ -340,7 +361,7 @@ def write_spark_frame(frame: Frame, folder: Path) -> None:
                 conf.set(name, old)
 
 
-def frame_fingerprint(frame: Frame, folder: Path) -> str:
+def frame_fingerprint(frame: _AnyFrame, folder: Path) -> str:
     """Return what is the same for equal rows of a written frame, in whatever order and files."""
     from pyspark.sql import functions as spark  # who has such a frame has PySpark
 
@@ -369,7 +390,7 @@ def _lines(name: str, file: InputFile) -> LinesSource:
     return LinesSource(name, file, compression_of(file), file.size)
 
 
-def _arrow(frame: Frame) -> pa.Table:
+def _arrow(frame: _AnyFrame) -> pa.Table:
     """Return any kind of table as an Arrow table."""
     match frame:
         case pa.Table():
