@@ -49,8 +49,10 @@ from omnigraph.api.rows import ReadHead, ReadOutput, ReadTarget
 from omnigraph.api.runs import Run, RunList
 from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory, SchemaVersion
 from omnigraph.api.texts import (
+    Diagnosis,
     FormattedFile,
     FormattedFiles,
+    HealthCheck,
     Initialized,
     ProgramVersion,
     QueryPlan,
@@ -189,6 +191,8 @@ SAMPLES: list[tuple[Shape, str]] = [
         PolicyExplained("deny", "ann", "read", "main", None, None, "no"),
         "decision actor action branch target_branch matched_rule message hint",
     ),
+    (HealthCheck("java", "off", "none", "install it"), "name status detail hint"),
+    (Diagnosis((HealthCheck("java", "failed", "none"),)), "checks status"),
     (Endpoints("a", "b"), "src dst"),
     (INSERT, "table_key kind type_name id op manifest_version"),
     (

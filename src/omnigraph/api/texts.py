@@ -134,3 +134,29 @@ class ProgramVersion(Shape):
 
     name: str
     version: str
+
+
+@dataclass(frozen=True, slots=True)
+class HealthCheck(Shape):
+    """One thing this package needs of a machine, or can use."""
+
+    name: str
+    status: Literal["ok", "off", "failed"]
+    """`off` is what is not there, and only needed by who uses it."""
+    detail: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis(Shape):
+    """What a look at this machine found."""
+
+    checks: tuple[HealthCheck, ...]
+
+    @property
+    def failed(self) -> tuple[HealthCheck, ...]:
+        """What is needed and does not work."""
+        return tuple(one for one in self.checks if one.status == "failed")
+
+    def _derived(self) -> dict[str, Any]:
+        return {"status": "error" if self.failed else "ok"}

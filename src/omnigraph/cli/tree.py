@@ -13,6 +13,7 @@ from omnigraph.cli.commands import (
     branch,
     changes,
     commit,
+    doctor,
     embed,
     explain,
     fmt,
@@ -76,6 +77,7 @@ app.add_typer(query.app, name="query")
 app.command("explain")(explain.explain)
 app.command("profile")(explain.profile)
 app.command("fmt")(fmt.fmt)
+app.command("doctor")(doctor.doctor)
 app.command("verify")(graph.verify)
 app.command("repair")(graph.repair)
 app.command("optimize")(upkeep.optimize)
