@@ -64,6 +64,8 @@ READS = [
     ["schema", "diff", "main", "taller.pg"],
     ["schema", "history"],
     ["schema", "history", "--json"],
+    ["index", "list"],
+    ["index", "list", "--branch", "side", "--json"],
 ]
 # What writes, and what tells how it is done, which depends on what was done before.
 FRESH = [
@@ -104,6 +106,15 @@ FRESH = [
     ["schema", "apply", "--schema", "taller.pg", "--json", "--preview"],
     ["schema", "apply", "--schema", "taller.pg", "--only-main"],
     ["schema", "apply", "--schema", "worse.pg"],
+    ["optimize"],
+    ["optimize", "--json"],
+    ["optimize", "--branch", "side", "--preview", "--max-seconds", "60", "--json"],
+    ["optimize", "--table", "node:Nope"],
+    ["cleanup", "--keep", "1", "--older-than", "7d", "--json"],
+    ["cleanup", "--older-than", "0", "--confirm"],
+    ["cleanup"],
+    ["index", "build"],
+    ["index", "build", "--branch", "side", "--json"],
 ]
 REFUSED = [
     ["init", "--schema", "people.pg"],

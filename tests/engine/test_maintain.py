@@ -108,6 +108,13 @@ def test_rows_written_after_the_build_are_found_and_folded_in_later(graph):
     add(graph, "d2", "More graphs")
     partial = answers(graph)
     assert [row["d.slug"] for row in partial[1]] == ["d1", "d2"]
+    behind = {(one.column, one.kind): one for one in graph.indices()}
+    title = behind["title", "INVERTED"]
+    assert (title.status, title.rows, title.unindexed_rows) == (IndexStatus.PARTIAL, 2, 1)
+    assert behind["vector", "IVF_FLAT"].status is IndexStatus.PENDING
+    (_, docs) = graph.optimize(preview=True)
+    assert "title" in docs.pending_indexes
+    assert "vector" not in docs.pending_indexes, "nothing could be built"
     found = status(graph.ensure_indices())
     assert found["node:Doc", "title", "INVERTED"] is IndexStatus.REFRESHED
     assert answers(graph) == partial
@@ -126,6 +133,9 @@ def test_index_builds_are_not_logical_changes(graph):
 def test_a_branch_leaves_the_files_it_shares_alone_and_says_so(graph):
     add(graph, "d1", "Graphs of everything")
     graph.branches.create("side")
+    told = {one.column: one for one in graph.indices("side")}
+    assert told["title"].status is IndexStatus.PENDING
+    assert "the rows are those of main" in told["title"].reason
     found = {one.column: one for one in graph.ensure_indices(branch="side")}
     assert found["title"].status is IndexStatus.PENDING
     assert "the rows are those of main" in found["title"].reason

@@ -84,6 +84,7 @@ class CleanupKeywords(TypedDict, total=False):
     keep: int | None
     older_than: str | float | timedelta | None
     preview: bool
+    progress: Progress | None
 
 
 class ExportKeywords(TypedDict, total=False):

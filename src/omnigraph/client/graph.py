@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
@@ -26,7 +26,6 @@ from omnigraph.api.changes import (
 )
 from omnigraph.api.history import BranchCreated, BranchDeleted, GraphCommit, GraphSnapshot
 from omnigraph.api.keywords import (
-    CleanupKeywords,
     DiffKeywords,
     FeedKeywords,
     LoadKeywords,
@@ -604,9 +603,17 @@ class RemoteGraph(Closing):
         """Show what other tools did to the files of the graph, and settle it if told to."""
         return self._ask(asks.repair(branch, confirm=confirm, force=force))
 
-    def cleanup(self, **what: Unpack[CleanupKeywords]) -> list[CleanupStats]:
+    def cleanup(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: str | float | timedelta | None = None,
+        preview: bool = True,
+        progress: Progress | None = None,
+    ) -> list[CleanupStats]:
         """Remove old versions and what dead writes and deleted branches left; or tell of them."""
-        return self._ask(asks.cleanup(**what))
+        del progress  # the server tells of the end alone
+        return self._ask(asks.cleanup(keep=keep, older_than=older_than, preview=preview))
 
     def locks(self) -> list[LockHolder]:
         """Return every lock that is held now."""

@@ -103,7 +103,8 @@ def _covered(
         left = found.unindexed_rows
         status = IndexStatus.PARTIAL if left else IndexStatus.CURRENT
         return replace(report, status=status, unindexed_rows=left)
-    reason = _not_yet(snapshot, report.table_key, spec)
+    key = report.table_key
+    reason = _not_yet(snapshot, key, spec) or _kept_from(snapshot, str(snapshot.branch), key)
     status = IndexStatus.MISSING if reason is None else IndexStatus.PENDING
     return replace(report, status=status, reason=reason, unindexed_rows=report.rows)
 

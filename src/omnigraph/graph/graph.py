@@ -628,6 +628,7 @@ class Graph(Closing):
         keep: int | None = None,
         older_than: str | float | timedelta | None = None,
         preview: bool = True,
+        progress: Progress | None = None,
     ) -> list[CleanupStats]:
         """Remove old versions of tables, forks of deleted branches, files of dead writes.
 
@@ -640,13 +641,14 @@ class Graph(Closing):
             older_than: only what was superseded longer ago may go: `"7d"`, seconds, or a timedelta.
                 With `keep`, both must hold.
             preview: only tell what would go; pass False to remove it.
+            progress: hears about tables.
 
         Raises:
             BadRequestError: neither of the two is said, or one makes no sense.
         """
         kept = None if keep is None else count_argument(keep, "keep", least=0)
         policy = CleanupPolicy(kept, seconds_of(older_than, "older_than"))
-        return self.store.cleanup(policy, dry_run=preview is not False)
+        return self.store.cleanup(policy, dry_run=preview is not False, progress=progress)
 
     def locks(self) -> list[LockHolder]:
         """Return every lock that is held now, here or elsewhere."""

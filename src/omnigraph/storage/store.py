@@ -383,10 +383,12 @@ class GraphStore(Closing):
         table = now.table(key).key
         return drop_unusable_indexes(self.kernel, self._heads, now.branch, table, actor)
 
-    def cleanup(self, policy: CleanupPolicy, *, dry_run: bool = False) -> list[CleanupStats]:
+    def cleanup(
+        self, policy: CleanupPolicy, *, dry_run: bool = False, progress: Progress | None = None
+    ) -> list[CleanupStats]:
         """Remove old versions, dead forks and orphaned files; `dry_run` only tells."""
         self._require_writable()
-        return cleanup(self.kernel, self._heads, policy, dry_run=dry_run)
+        return cleanup(self.kernel, self._heads, policy, dry_run=dry_run, progress=progress)
 
     def verify(self) -> list[Finding]:
         """Check the graph against its own rules; empty means sound."""

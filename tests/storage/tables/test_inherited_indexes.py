@@ -7,6 +7,7 @@ import lance
 import pytest
 
 import omnigraph
+from omnigraph.api.upkeep import IndexStatus
 from omnigraph.graph import GraphOptions
 from omnigraph.storage.options import StorageOptions
 from omnigraph.storage.store import open_store
@@ -179,9 +180,14 @@ def test_ensure_indices_takes_out_what_is_lost_and_builds_it_again(how, tmp_path
         else:
             shutil.rmtree(Path(table.uri) / "_indices")
     with omnigraph.connect(tmp_path / "g.omni", options=options) as graph:
+        if branch == "main":
+            told = [one for one in graph.indices() if one.table_key == "node:P"]
+            assert {one.status for one in told} == {IndexStatus.LOST}
+            assert all(one.reason and one.unindexed_rows == one.rows for one in told)
         for _ in range(2):
             graph.ensure_indices(branch)
             check_verified(graph.store)
+        assert IndexStatus.LOST not in {one.status for one in graph.indices(branch)}
         assert "v_btree" in {
             index.name for index in list_indexes(graph.store.snapshot(branch).handle("node:P"))
         }

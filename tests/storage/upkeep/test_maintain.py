@@ -375,6 +375,9 @@ def test_whoever_listens_hears_of_every_table_and_what_is_late_is_told(store):
     assert {part.skipped for part in store.optimize(progress=heard)} == {None}
     tables = len(store.snapshot().tables)
     assert (heard.stages, heard.finished) == ([("compacting", tables)], tables)
+    heard = Heard()
+    store.cleanup(ALL, dry_run=True, progress=heard)
+    assert (heard.stages, heard.finished) == ([("looking through tables", tables)], tables)
     assert {part.skipped for part in store.optimize(max_seconds=0)} == {"out_of_time"}
     assert [part.table_key for part in store.optimize(tables=[B, B])] == [B]
 

@@ -1,7 +1,8 @@
 """One module per command family.
 
 `graph` (init, snapshot, verify, repair), `upkeep` (optimize, cleanup, du), `index`,
-`read` (read, change), `branch`, `commit`, `tag`, `run`, `replay` (revert, cherry-pick), `changes` (diff, changes, history, blame), `schema`, `query`,
+`read` (read, change), `branch`, `commit`, `tag`, `run`, `replay` (revert, cherry-pick),
+`changes` (diff, changes, history, blame), `schema`, `query`,
 `explain` (explain, profile), `fmt`, `lock`, `shell`, `serve`. Heavy imports stay inside the
 functions, so that `omnigraph --help` answers at once.
 """

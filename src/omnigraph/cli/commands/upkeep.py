@@ -108,6 +108,7 @@ def cleanup(
     preview: Annotated[
         bool, typer.Option("--preview", help="Show what would go and remove nothing.")
     ] = False,
+    quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
     """Remove old versions of tables, forks of deleted branches and files of dead writes.
@@ -131,8 +132,11 @@ def cleanup(
         warn(f"cleanup is destructive — rerun with --confirm. Policy for {place.uri}: {policy}")
         if not (preview or json):
             return
-    with place.open("cleanup", read_only=False) as opened:
-        done = opened.cleanup(keep=keep, older_than=age, preview=not confirm)
+    with (
+        place.open("cleanup", read_only=False) as opened,
+        shown_progress(quiet=quiet) as progress,
+    ):
+        done = opened.cleanup(keep=keep, older_than=age, preview=not confirm, progress=progress)
     if json:
         say_json(Cleaned(place.uri, keep, age, tuple(done), not confirm))
     else:

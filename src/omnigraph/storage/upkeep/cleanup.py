@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from omnigraph.api.progress import Progress, listening
 from omnigraph.api.upkeep import CleanupStats
 from omnigraph.base.failpoints import failpoint, register
 from omnigraph.base.ids import BranchName, TableKey
@@ -77,11 +78,16 @@ class CleanupPolicy:
 
 
 def cleanup(
-    kernel: Kernel, heads: Heads, policy: CleanupPolicy, *, dry_run: bool = False
+    kernel: Kernel,
+    heads: Heads,
+    policy: CleanupPolicy,
+    *,
+    dry_run: bool = False,
+    progress: Progress | None = None,
 ) -> list[CleanupStats]:
     """Remove old versions, dead forks and orphaned files of every table.
 
-    A table that cannot be read is left as it is, and told of.
+    A table that cannot be read is left as it is, and told of. `progress` hears about tables.
 
     Raises:
         BadRequestError: the policy says nothing, or nonsense.
@@ -92,6 +98,7 @@ def cleanup(
             hint="say what may be removed: by number, by age, or by both",
         )
     _check_policy(policy)
+    told = listening(progress)
     done: list[CleanupStats] = []
     left: list[CleanupStats] = []
     with kernel.locks.hold(REFS_LOCK, "cleanup") as lock:
@@ -106,12 +113,14 @@ def cleanup(
         tables = live_tables(kernel, heads)
         locations = sorted(tables)
         needed = needed_versions(kernel, heads)
+        told.stage("looking through tables", len(locations))
         for location in locations:
             try:
                 done += _clean_table(kernel, heads, location, needed, policy, lock, dry_run=dry_run)
             except UNREADABLE as error:
                 left.append(CleanupStats(location, None, 0, 0, error=error.message))
                 log.warning("cleanup left %s as it is: %s", location, error)
+            told.done(0, 0)
             failpoint(BETWEEN_TABLES)
         failpoint(BEFORE_FORKS)
         whole = sorted({*locations} - {stats.location for stats in left})
@@ -121,8 +130,8 @@ def cleanup(
         if not dry_run:
             _drop_unused_origins(kernel, lock)
             drop_old_staging(kernel)
-    told = [stats for stats in done if stats.versions_removed or stats.bytes_removed] + left
-    return [replace(stats, table_key=tables.get(stats.location)) for stats in told]
+    found = [stats for stats in done if stats.versions_removed or stats.bytes_removed] + left
+    return [replace(stats, table_key=tables.get(stats.location)) for stats in found]
 
 
 def _clean_table(
