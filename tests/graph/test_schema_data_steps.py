@@ -286,6 +286,52 @@ def test_a_difference_across_a_wider_type_is_none(graph):
     assert graph.blame("node:Person", "cy").properties
 
 
+TWICE = (
+    (("age: I32?", "age: I64?"), ("rate: F32?", "rate: F64?"), ("enum(a, b)?", "String?")),
+    (("age: I64?", "age: [I64]?"), ("rate: F64?", "rate: [F64]?"), ("level: S", "level: [S")),
+)
+
+
+def widened_twice(graph, branch="main"):
+    first = edited(*TWICE[0])
+    graph.apply_schema(first, branch=branch, allow_data_loss=True)
+    second = edited(*TWICE[1], text=first).replace("[String?", "[String]?")
+    graph.apply_schema(second, branch=branch)
+
+
+def test_a_difference_across_types_that_were_widened_twice_is_none(graph):
+    before = graph.snapshot().commit_id
+    widened_twice(graph)
+    for sides in ((before, "main"), ("main", before)):
+        assert list(graph.diff(*sides, images="both")) == []
+    graph.mutate('query q() { update Person set { age: [1, 2] } where name = "cy" }')
+    (cy,) = graph.diff(before, "main", images="both")
+    assert (cy.before["age"], cy.after["age"]) == ([7], [1, 2])
+    versions = graph.entity_history("node:Person", "cy").versions
+    assert [one.op for one in versions][-1] == "insert"
+    blamed = {one.name: one.value for one in graph.blame("node:Person", "cy").properties}
+    assert (blamed["age"], blamed["level"]) == ([1, 2], ["b"])
+
+
+def test_a_merge_brings_types_that_were_widened_twice(graph):
+    graph.branches.create("dev")
+    widened_twice(graph, "dev")
+    graph.mutate('query q() { update Person set { age: 12 } where name = "cy" }')
+    graph.branches.merge("dev")
+    assert values(stored(graph), "age") == [[36], None, [12]]
+    assert values(stored(graph), "level") == [["a"], None, ["b"]]
+
+
+def test_branches_that_widened_a_type_in_different_ways_can_be_compared(graph):
+    graph.branches.create("dev")
+    graph.apply_schema(edited(("age: I32?", "age: I64?")))
+    graph.apply_schema(edited(("age: I32?", "age: [I32]?")), branch="dev")
+    assert list(graph.diff("main", "dev")) == []
+    graph.mutate('query q() { update Person set { age: 5000000000 } where name = "cy" }')
+    for sides in (("main", "dev"), ("dev", "main")):
+        assert [one.id for one in graph.diff(*sides, images="both")] == ["cy"]
+
+
 def test_a_fill_that_is_interrupted_leaves_before_or_after(graph, monkeypatch):
     from omnigraph.base import failpoints
 

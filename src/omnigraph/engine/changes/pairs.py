@@ -7,7 +7,7 @@ that was dropped and made again is another one.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -85,12 +85,17 @@ class TypePair:
         return pairs
 
     def _common(self, was: str | None, name: str) -> pa.DataType | None:
-        """Return the type that holds the values of both sides, if one of them was widened."""
+        """Return the type that holds the values of both sides, if one of them was widened.
+
+        In several steps as well, or each side in another way: to a list here, to more bits there.
+        """
         if was is None or self.before is None or self.after is None:
             return None
         old, new = self.before.properties[was].type, self.after.properties[name].type
         if arrow_type(old) == arrow_type(new):
             return None
+        is_list = old.is_list or new.is_list
+        old, new = (replace(one, is_list=is_list, enum_values=None) for one in (old, new))
         return arrow_type(new if widens(old, new) else old)
 
 

@@ -22,6 +22,7 @@ def widened(values: Values, kind: pa.DataType) -> Values:
 
 
 def _listed(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    values = widened(values, kind.value_type)  # to more bits first, where it was widened twice
     valid = np.asarray(values.is_valid())
     ends = pa.array(np.concatenate([[0], np.cumsum(valid)]), pa.int32())
     return pa.ListArray.from_arrays(
