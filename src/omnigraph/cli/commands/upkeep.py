@@ -188,5 +188,6 @@ def du(
         on = "" if one.branch is None else f" on {one.branch}"
         parts = [("data", one.data), ("versions", one.versions), ("indexes", one.indexes)]
         shown = ", ".join(f"{name} {size}" for name, size in (*parts, ("other", one.other)) if size)
-        say(f"{one.total:>14} {one.table_key or one.location}{on} ({shown})")
+        made_of = f" ({shown})" if shown else ""
+        say(f"{one.total:>14} {one.table_key or one.location}{on}{made_of}")
     say(f"{sum(one.total for one in found):>14} {place.uri}")
