@@ -145,7 +145,7 @@ def test_workers_share_a_port_and_are_replaced_when_they_die(people, http):
         status = None
         while status != 200:  # until the other one is there, too
             assert server.process.poll() is None
-            with contextlib.suppress(httpx2.ConnectError):
+            with contextlib.suppress(httpx2.TransportError):
                 status = http.get(f"{address}/readyz").status_code
         assert "counted by each of 2 workers" in server.notes.read_text()
         workers = server.workers()
