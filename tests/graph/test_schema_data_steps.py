@@ -332,6 +332,17 @@ def test_branches_that_widened_a_type_in_different_ways_can_be_compared(graph):
         assert [one.id for one in graph.diff(*sides, images="both")] == ["cy"]
 
 
+def test_values_that_no_type_of_both_sides_holds_are_a_conflict(graph):
+    graph.branches.create("dev")
+    graph.apply_schema(edited(("big: U32", "big: I64")))
+    graph.apply_schema(edited(("big: U32", "big: U64")), branch="dev")
+    assert list(graph.diff("main", "dev")) == []
+    graph.mutate('query q() { insert Person { name: "di", big: -5 } }')
+    with pytest.raises(omnigraph.errors.ConflictError, match="do not fit"):
+        list(graph.diff("dev", "main"))
+    assert [one.id for one in graph.diff("dev", "main", columns=["age"])] == ["di"]
+
+
 def test_a_fill_that_is_interrupted_leaves_before_or_after(graph, monkeypatch):
     from omnigraph.base import failpoints
 

@@ -397,6 +397,8 @@ def test_upkeep_goes_through_the_server(ann):
     preview = ann.post("/maintenance/cleanup", {"keep_versions": 1}).json()
     assert preview["dry_run"] is True
     assert ann.post("/maintenance/cleanup", {}).status_code == 400
+    for wrong in ({"keep_versions": 2**64}, {"older_than_secs": 1e308}, {"keep_versions": -1}):
+        assert ann.post("/maintenance/cleanup", wrong).status_code == 400, wrong
     assert ann.get("/maintenance/verify").json()["status"] == "ok"
     assert ann.get("/locks").json() == {"locks": []}
 

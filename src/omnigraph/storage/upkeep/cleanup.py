@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -67,6 +66,10 @@ AFTER_NOTE = register(
 BEFORE_FORKS = register("cleanup.before_forks", "versions are cleaned; dead forks remain")
 
 _STEP_VERSIONS = 256
+_MOST_VERSIONS = 2**53
+"""Beyond it JSON, in which servers are asked and answer, has no exact number."""
+_OLDEST_S = 10**10
+"""Some three centuries; not much further back there is no date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +171,14 @@ def _clean_table(
 
 def _check_policy(policy: CleanupPolicy) -> None:
     kept, age = policy.keep_versions, policy.older_than_s
-    if kept is not None and kept < 0:
-        raise BadRequestError(f"cannot keep {kept} versions", hint="say 0 or more")
-    if age is not None and not 0 <= age < math.inf:
-        raise BadRequestError(f"{age} seconds is not an age", hint="say 0 or more")
+    if kept is not None and not 0 <= kept <= _MOST_VERSIONS:
+        raise BadRequestError(
+            f"cannot keep {kept} versions", hint=f"say 0 or more, up to {_MOST_VERSIONS}"
+        )
+    if age is not None and not 0 <= age <= _OLDEST_S:
+        raise BadRequestError(
+            f"{age} seconds is not an age", hint=f"say 0 or more, up to {_OLDEST_S}"
+        )
 
 
 def _heal_refs(kernel: Kernel, heads: Heads, location: str) -> None:
