@@ -12,6 +12,9 @@ from omnigraph.engine.merge.run import Request
 from omnigraph.errors import BadRequestError, ConflictError, NotFoundError
 from omnigraph.graph import GraphOptions
 from omnigraph.graph.merging import merge_branch
+from omnigraph.storage.branches import runs as records
+from omnigraph.storage.branches.runs import RunUnrecordedError
+from omnigraph.storage.locks.leases import LeaseLostError
 from omnigraph.storage.options import Retention, StorageOptions
 from omnigraph.storage.upkeep.cleanup import CleanupPolicy
 from tests.support.children import children
@@ -216,3 +219,24 @@ def test_a_run_whose_process_died_is_listed_and_ended_by_another(graph, place, e
     assert done.status == {"abort": "aborted", "publish": "published"}[end]
     assert rows(graph) == ({"a": 1} if end == "abort" else {"a": 1, "b": 2})
     assert sound(graph)
+
+
+def test_a_run_that_is_merged_but_not_recorded_is_no_failure_of_its_writes(graph, monkeypatch):
+    work = graph.run("main")
+    work.mutate(INSERT, params={"k": "new", "v": 1})
+
+    def taken_over(*_):
+        raise LeaseLostError("the lease went to others")
+
+    with monkeypatch.context() as lost:
+        lost.setattr(records, "_keep", taken_over)
+        with pytest.raises(RunUnrecordedError, match="is merged by commit") as caught:
+            graph.runs.publish(work.run_id)
+    head = graph.snapshot().commit_id
+    assert caught.value.commit_id == head
+    assert graph.runs.get(work.run_id).status == "running"
+    with pytest.raises(ConflictError, match="already published"):
+        graph.runs.abort(work.run_id)
+    done = graph.runs.publish(work.run_id)
+    assert (done.status, done.published_snapshot_id) == ("published", head)
+    assert graph.snapshot().commit_id == head

@@ -23,7 +23,7 @@ Lines = dict[str, list[GraphCommit]]
 
 NEVER = {"FormatError", "DamagedError", "InternalError", "DriftError", "BadRequestError"}
 """Errors that no fault of a soak excuses: they say that something stored is wrong."""
-OF_THE_STORE = {"StorageError", "OutcomePendingError"}
+OF_THE_STORE = {"StorageError", "OutcomePendingError", "RunUnrecordedError"}
 _SAMPLED = 16
 
 
@@ -222,7 +222,7 @@ def _judge_acknowledged(lines: Lines, told: Told, verdict: Verdict) -> None:
             verdict.seen["acknowledged writes checked"] += 1
         elif (
             one["kind"] == "refused"
-            and one["error"] != "OutcomePendingError"
+            and one["error"] not in ("OutcomePendingError", "RunUnrecordedError")
             and one["name"] in where[branch]
             and not _wrote(told, one["name"])
         ):

@@ -85,6 +85,7 @@ HOMES: Final[Mapping[str, str]] = {
     "OutcomePendingError": "omnigraph.storage.files.sidecar",
     "GraphReplacedError": "omnigraph.storage.identity",
     "RunNotFoundError": "omnigraph.storage.branches.runs",
+    "RunUnrecordedError": "omnigraph.storage.branches.runs",
     "RunEndedError": "omnigraph.storage.branches.runs",
     "DriftError": "omnigraph.storage.recovery.drift",
     "LeaseLostError": "omnigraph.storage.locks.leases",

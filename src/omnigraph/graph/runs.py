@@ -7,12 +7,12 @@ from typing import Self
 
 from omnigraph.api.runs import Run
 from omnigraph.engine.merge.run import Request
-from omnigraph.errors import OmniGraphError
+from omnigraph.errors import ConflictError, OmniGraphError, StorageError
 from omnigraph.graph.branch import GraphBranch
 from omnigraph.graph.merging import merge_branch
 from omnigraph.graph.requests import check_labels, who_writes
 from omnigraph.graph.state import GraphState
-from omnigraph.storage.branches.runs import RunEndedError
+from omnigraph.storage.branches.runs import RunEndedError, RunUnrecordedError
 from omnigraph.storage.files import layout
 from omnigraph.storage.manifest.snapshot import BranchNotFoundError
 
@@ -118,6 +118,9 @@ def publish(state: GraphState, run_id: str, actor: str | None, message: str | No
     """Merge the branch of a run into its target and record it; see `Runs.publish`.
 
     Whoever dies between the two publishes again: what is merged already is not merged twice.
+
+    Raises:
+        RunUnrecordedError: it is merged, and only has to be recorded.
     """
     store = state.store
     with store.ending_run(run_id) as (run, lock):
@@ -134,4 +137,8 @@ def publish(state: GraphState, run_id: str, actor: str | None, message: str | No
             if error.branch == branch:  # whoever began it died before it had one
                 store.end_run(run, lock, "failed")
             raise
-        return store.end_run(run, lock, "published", made or store.merged_by(branch, run))
+        merged = made or store.merged_by(branch, run)
+        try:
+            return store.end_run(run, lock, "published", merged)
+        except (ConflictError, StorageError) as error:  # the merge counts, whatever comes of this
+            raise RunUnrecordedError(run_id, merged, error) from error

@@ -17,7 +17,7 @@ import orjson
 
 from omnigraph.api.runs import Run, RunStatus
 from omnigraph.base.failpoints import failpoint, register
-from omnigraph.base.ids import BranchName
+from omnigraph.base.ids import BranchName, CommitId
 from omnigraph.errors import (
     BadRequestError,
     ConflictError,
@@ -28,6 +28,7 @@ from omnigraph.errors import (
 )
 from omnigraph.storage.branches.lifecycle import create_branch, live_branches, remove_branch
 from omnigraph.storage.files import layout
+from omnigraph.storage.files.sidecar import OutcomePendingError
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.locks.holders import HeldLock
 from omnigraph.storage.manifest.snapshot import BranchNotFoundError, Heads
@@ -39,12 +40,27 @@ AFTER_END = register("run.after_end", "a run is recorded as ended; its branch is
 _RUN_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
+_AGAIN = "publish the run again, which only records it; do not repeat what it wrote"
+
+
 class RunNotFoundError(NotFoundError):
     """There is no run of that id."""
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         super().__init__(f"run '{run_id}' not found", hint="list the runs")
+
+
+class RunUnrecordedError(OutcomePendingError):
+    """What a run wrote is in its target, and its record does not say so yet."""
+
+    def __init__(self, run_id: str, commit_id: str, cause: Exception) -> None:
+        self.run_id, self.commit_id = run_id, CommitId(commit_id)
+        StorageError.__init__(
+            self,
+            f"run '{run_id}' is merged by commit {commit_id}, but that is not recorded: {cause}",
+            hint=_AGAIN,
+        )
 
 
 class RunEndedError(ConflictError):
@@ -148,6 +164,16 @@ def end_run(
     return ended
 
 
+def is_merged(heads: Heads, run: Run) -> bool:
+    """Whether the target has what a run wrote, although no record says so yet."""
+    try:
+        newest = heads.current(BranchName(run.run_branch)).commit_id
+    except BranchNotFoundError:
+        return False
+    target = heads.current(BranchName(run.target_branch))
+    return newest != run.base_snapshot_id and newest in heads.ancestries.of(target)
+
+
 def abort_run(kernel: Kernel, heads: Heads, run_id: str) -> Run:
     """Give up what a run wrote; of one that was aborted before, return it as it is.
 
@@ -156,8 +182,11 @@ def abort_run(kernel: Kernel, heads: Heads, run_id: str) -> Run:
         RunEndedError: it is published.
     """
     with ending(kernel, run_id) as (run, lock):
-        if run.status == "published":
-            raise RunEndedError(f"run '{run_id}' is already published")
+        if run.status == "published" or (run.status == "running" and is_merged(heads, run)):
+            raise RunEndedError(
+                f"run '{run_id}' is already published",
+                hint="revert the commit that brought it" if run.status == "published" else _AGAIN,
+            )
         if run.status == "aborted":
             return run
         return end_run(kernel, heads, run, lock, "aborted")
