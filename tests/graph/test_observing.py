@@ -116,7 +116,7 @@ def test_the_command_notes_what_it_was_asked_to(how, tmp_path, capsys, monkeypat
         log.level, log.propagate, log.handlers = before
         logging.root.manager._clear_cache()  # levels are kept by every logger below
     assert "WARNING omnigraph.slow: query 'all'" in capsys.readouterr().err
-    assert run(["--log-level", "loud", *words]) == 1
+    assert run(["--log-level", "loud", *words]) == 2
     assert "use debug, info, warning, error" in capsys.readouterr().err
 
 
