@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 
 import pyarrow as pa
@@ -12,6 +13,8 @@ from omnigraph.api.schemas import LoadsRunningError, SchemaUnsupportedError
 from omnigraph.compiler.diagnostics import DiagnosticsError
 from omnigraph.engine.write.violations import ConstraintError
 from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.storage import store
+from omnigraph.storage.upkeep import indexing
 from tests.support.fast import FAST
 
 SCHEMA = """
@@ -389,6 +392,50 @@ def test_a_renamed_column_keeps_its_index_and_its_old_name_can_be_indexed_anew(g
     assert (told["email"], told["mail"]) == ("current", "built")
     told = {one.column: str(one.status) for one in graph.ensure_indices()}
     assert (told["email"], told["mail"]) == ("current", "current")
+
+
+@pytest.mark.parametrize("moment", ["before it is read", "before it is published"])
+@pytest.mark.parametrize("gone", ["level: enum(a, b)? @index", "node Company"])
+def test_what_is_dropped_while_it_is_indexed_gets_no_index(graph, moment, gone, monkeypatch):
+    text = SCHEMA.replace("level: enum(a, b)?", "level: enum(a, b)? @index")
+    without = text.replace("level: enum(a, b)? @index", "")
+    if gone == "node Company":
+        without = re.sub("(node Company|edge WorksAt).*", "", text)
+        graph.mutate('query q() { insert Company { slug: "it" } }')
+    graph.apply_schema(text)
+    wanted = "slug" if gone == "node Company" else "level"
+
+    def drop(name=None):
+        monkeypatch.undo()
+        graph.apply_schema(without, allow_data_loss=True)
+
+    if moment == "before it is published":
+        write = indexing.write_index
+
+        def written(tables, base, spec, runner=None):
+            built = write(tables, base, spec, runner)
+            if spec.column == wanted:
+                drop()
+            return built
+
+        monkeypatch.setattr(indexing, "write_index", written)
+    else:
+        build = store.build_index
+
+        def built(kernel, heads, branch, key, spec, *more):
+            if spec.column == wanted:
+                drop()
+            return build(kernel, heads, branch, key, spec, *more)
+
+        monkeypatch.setattr(store, "build_index", built)
+    told = {one.column: one.reason for one in graph.ensure_indices()}
+    assert told[wanted] == "the schema was changed meanwhile and the column is gone"
+    assert graph.schema == without
+    assert wanted not in {one.column for one in graph.indices()}
+    assert graph.optimize()
+    assert [finding for finding in graph.verify() if not finding.harmless] == []
+    graph.apply_schema(text)
+    assert all(one.reason is None or "empty" in one.reason for one in graph.ensure_indices())
 
 
 @pytest.mark.parametrize("first", ["dev", pytest.param("main", marks=pytest.mark.exhaustive)])

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
+from omnigraph.api.history import TableNotFoundError
 from omnigraph.api.upkeep import CompactionStats, IndexReport, IndexStatus
 from omnigraph.base.runner import Runner
 from omnigraph.compiler.catalog.model import DST, ID, SRC, Catalog, EdgeType, NodeType
@@ -17,7 +18,13 @@ from omnigraph.storage.files.layout import fork_owner
 from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.store import GraphStore
 from omnigraph.storage.tables.failures import LostIndexError
-from omnigraph.storage.tables.index import IndexInfo, IndexKind, IndexSpec, list_indexes
+from omnigraph.storage.tables.index import (
+    IndexInfo,
+    IndexKind,
+    IndexSpec,
+    NoColumnError,
+    list_indexes,
+)
 from omnigraph.storage.tables.predicate import IsNull, Not
 
 TRAINING_ROWS = 256
@@ -51,6 +58,8 @@ def ensure_indexes(
     store.mend(branch)
     for key, spec in wanted_indexes(catalog):
         snapshot = store.snapshot(branch)
+        if key not in snapshot.tables:
+            continue  # the schema was changed meanwhile and the type is gone
         try:
             known = {index.name: index for index in list_indexes(snapshot.handle(key))}
         except LostIndexError:
@@ -78,6 +87,8 @@ def index_coverage(store: GraphStore, catalog: Catalog, branch: str) -> list[Ind
     known: dict[str, dict[str, IndexInfo] | LostIndexError] = {}
     reports = []
     for key, spec in wanted_indexes(catalog):
+        if key not in snapshot.tables:
+            continue  # the schema was changed meanwhile and the type is gone
         if key not in known:
             try:
                 known[key] = {index.name: index for index in list_indexes(snapshot.handle(key))}
@@ -156,8 +167,11 @@ def _build(
     if reason is not None:
         return reason
     build = partial(store.build_index, key, spec, branch, runner, actor=actor)
-    if any(build() for _ in range(_ATTEMPTS)):
-        return None
+    try:
+        if any(build() for _ in range(_ATTEMPTS)):
+            return None
+    except (NoColumnError, TableNotFoundError):
+        return "the schema was changed meanwhile and the column is gone"
     return "the table was compacted or replaced every time; try again"
 
 

@@ -10,6 +10,8 @@ import omnigraph
 from omnigraph import Limits
 from omnigraph.base.budget import PROCESS, BudgetExceededError, QueryCancelledError
 from omnigraph.graph import GraphOptions
+from omnigraph.storage.tables.failures import StoreSilentError
+from omnigraph.storage.upkeep import verify
 from tests.support.slow_line import Line, slow_line
 
 pytestmark = pytest.mark.s3
@@ -72,6 +74,25 @@ def test_a_table_that_does_not_come_is_waited_for_no_longer(graph, line, held):
     line.delay_s = SILENT_S
     with pytest.raises(BudgetExceededError, match=f"{held} nodes/"):
         then.query(KEYS, limits=SOON)
+
+
+@pytest.mark.parametrize("step", ["_check_branch", "unusable_indexes"])
+def test_a_store_that_does_not_answer_is_no_finding(graph, line, step, monkeypatch):
+    graph.ensure_indices()
+    check = getattr(verify, step)
+
+    def cut_off(*what):
+        line.cut()
+        try:
+            return check(*what)
+        finally:
+            line.mend()
+
+    monkeypatch.setattr(verify, step, cut_off)
+    with pytest.raises(StoreSilentError):
+        graph.verify()
+    monkeypatch.undo()
+    assert [finding for finding in graph.verify() if not finding.harmless] == []
 
 
 def test_once_the_store_answers_again_everything_goes_on(graph, line):

@@ -22,6 +22,8 @@ _MISSING = (
     "No such file",
     "does not exist",
 )
+_SILENT = ("HTTP error: ", "status code: 5")
+"""How a store is told of that was asked in vain, again and again."""
 _RACES = ("Too many concurrent writers", "Retryable commit conflict", "Commit conflict")
 _DAMAGED = (
     "Invalid range",
@@ -50,6 +52,10 @@ class LostIndexError(FormatError):
     """Files of an index are not where they should be; the rows are all there."""
 
     kind = ErrorKind.CORRUPT
+
+
+class StoreSilentError(StorageError):
+    """The store did not answer, which says nothing about what is stored there."""
 
 
 class ForkedProcessError(StorageError):
@@ -83,6 +89,8 @@ def lance_errors(doing: str) -> Iterator[None]:
         text = str(error)
         if any(sign in text for sign in _RACES):
             raise CommitRaceError(f"lost a race {doing}: {_reason(error)}") from error
+        if any(sign in text for sign in _SILENT):
+            raise StoreSilentError(f"failed {doing}: {_reason(error)}") from error
         if any(sign in text for sign in _MISSING):
             if _INDEX_FILE in text:
                 raise LostIndexError(

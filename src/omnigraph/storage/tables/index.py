@@ -30,6 +30,10 @@ IndexKind = Literal[
 ]
 
 
+class NoColumnError(BadRequestError):
+    """An index is wanted on a column that the table does not have, or no longer has."""
+
+
 @dataclass(frozen=True, slots=True)
 class IndexSpec:
     """One index wanted on one column; `settings` are passed to Lance."""
@@ -84,11 +88,14 @@ def write_index(
     With `runner` other processes build it, one segment per group of fragments.
 
     Raises:
-        BadRequestError: there is no such column or kind of index.
+        NoColumnError: there is no such column.
+        BadRequestError: there is no such kind of index.
     """
     own = tables.reopen(base.location, base.branch, base.version)
-    if spec.column not in own.dataset.schema.names or spec.kind not in get_args(IndexKind):
-        raise BadRequestError(f"{base} cannot have a {spec.kind} index on '{spec.column}'")
+    if spec.column not in own.dataset.schema.names:
+        raise NoColumnError(f"{base} has no column '{spec.column}' to index")
+    if spec.kind not in get_args(IndexKind):
+        raise BadRequestError(f"there is no {spec.kind} index for '{spec.column}' of {base}")
     covered = _data_files(own)
     if not covered:
         return None
@@ -107,13 +114,17 @@ def write_index(
 
 
 def stage_index(tables: Tables, base: Handle, built: BuiltIndex) -> Staged | None:
-    """Put an index in the place of what has its name; None if it is of other rows.
+    """Put an index in the place of what has its name; None if it is of other rows or columns.
 
     Rows deleted or written since it was built do no harm: Lance asks an index only for rows of
     the fragments it covers, and an update moves a row into a new fragment. A fragment that has
-    the number of a covered one but other files would be answered for wrongly.
+    the number of a covered one but other files would be answered for wrongly. An index on a column
+    that was dropped meanwhile could not even be listed.
     """
     own = tables.reopen(base.location, base.branch, base.version)
+    columns = {field.id() for field in own.dataset.lance_schema.fields()}
+    if not columns.issuperset(at for part in built.segments for at in part.fields):
+        return None
     present = _data_files(own)
     same = [number for number in built.covered if number in present]
     if not same or any(present[number] != built.covered[number] for number in same):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from omnigraph.errors import FormatError, NotFoundError, StorageError
 from omnigraph.storage.files import layout
-from omnigraph.storage.tables.failures import lance_errors
+from omnigraph.storage.tables.failures import StoreSilentError, lance_errors
 from omnigraph.storage.tables.handle import Handle, Tables
 
 
@@ -57,6 +57,8 @@ def unusable_indexes(handle: Handle) -> dict[str, str]:
         try:
             with lance_errors(f"reading index '{name}' of {handle}"):
                 handle.dataset.prewarm_index(name)
+        except StoreSilentError:
+            raise
         except (NotFoundError, StorageError, FormatError) as error:
             found[name] = str(error).splitlines()[0]
     return found

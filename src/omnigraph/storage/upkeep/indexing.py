@@ -43,10 +43,10 @@ def build_index(
     """Build an index over all rows, in the place of what has its name, and publish it.
 
     Writers go on meanwhile; what they wrote is not in it. False if the table is empty, belongs to
-    another branch, or was replaced or compacted while the index was built.
+    another branch, or was replaced, altered or compacted while the index was built.
     """
-    table = heads.current(branch).tables[key]
-    if layout.fork_owner(table.branch) != branch:
+    table = heads.current(branch).tables.get(key)
+    if table is None or layout.fork_owner(table.branch) != branch:
         return False
     built = write_index(kernel.tables, kernel.tables.open(*table.place), spec, runner)
     if built is None:
@@ -72,8 +72,8 @@ def remove_index(
     """Drop an index and publish that; False if there is none, or the table is another branch's."""
     with kernel.locks.hold(branch_lock_name(branch), "EnsureIndices") as lock:
         head = settled_head(kernel, heads, branch, lock)
-        table = head.tables[key]
-        if layout.fork_owner(table.branch) != branch:
+        table = head.tables.get(key)
+        if table is None or layout.fork_owner(table.branch) != branch:
             return False
         head = without_drift(kernel, heads, head, table, lock)
         return drop_indexes(kernel, heads, head, head.tables[key], [name], lock) is not head
@@ -88,8 +88,8 @@ def drop_unusable_indexes(
     """
     with kernel.locks.hold(branch_lock_name(branch), "EnsureIndices") as lock:
         head = settled_head(kernel, heads, branch, lock)
-        table = head.tables[key]
-        if layout.fork_owner(table.branch) != branch:
+        table = head.tables.get(key)
+        if table is None or layout.fork_owner(table.branch) != branch:
             return False
         head = without_drift(kernel, heads, head, table, lock)
         current = head.tables[key]

@@ -1,7 +1,8 @@
 """Checking a graph against its own rules, without changing anything.
 
 Every rule that the protocol relies on is looked at from the stored bytes; what is broken is
-returned as a typed finding, not raised.
+returned as a typed finding, not raised. A store that does not answer is no finding: nothing is
+known then, and that is raised.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from omnigraph.storage.manifest.snapshot import BranchNotFoundError, Heads
 from omnigraph.storage.recovery.drift import drift_of
 from omnigraph.storage.tables.compact import Pieces
 from omnigraph.storage.tables.content import Content, check_content
+from omnigraph.storage.tables.failures import StoreSilentError
 from omnigraph.storage.tables.fork import list_branches, torn_refs
 from omnigraph.storage.tables.handle import check_dataset
 from omnigraph.storage.tables.inherited import unusable_indexes
@@ -92,6 +94,8 @@ def _read_branch(heads: Heads, branch: BranchName) -> Head | Finding | None:
             return None
         except HeadRowsError as error:
             found = Finding("head_rows", branch, str(error))
+        except StoreSilentError:
+            raise
         except _READ_ERRORS as error:
             found = Finding("unreadable_branch", branch, str(error))
     return found
@@ -127,6 +131,8 @@ def _check_branch(heads: Heads, head: Head, stored: _Stored) -> list[Finding]:
             *_check_line(head, rows, stored.commits),
             *_check_tables(heads, head, stored),
         ]
+    except StoreSilentError:
+        raise
     except _READ_ERRORS as error:
         return [Finding("unreadable_branch", head.branch, str(error))]
 
@@ -207,6 +213,8 @@ class _Stored:
             check_dataset(handle)
             self._contents[location, branch, version] = check_content(handle, _ROWS_NAMED)
             self._indexes[location, branch, version] = unusable_indexes(handle)
+        except StoreSilentError:
+            raise
         except _READ_ERRORS as error:
             return str(error).splitlines()[0]
         return rows
@@ -310,6 +318,8 @@ def _check_forks(kernel: Kernel, heads: list[Head]) -> Iterator[Finding]:
 def _check_datasets(kernel: Kernel, heads: Heads) -> Iterator[Finding]:
     try:
         unused = unreferenced_datasets(kernel, heads)
+    except StoreSilentError:
+        raise
     except _READ_ERRORS:
         return  # what cannot be read is told of elsewhere
     for location in unused:
