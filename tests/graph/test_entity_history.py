@@ -6,6 +6,7 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import NotFoundError
+from omnigraph.storage.tables import one_row
 from omnigraph.storage.tables.scan import Reader
 from tests.graph.test_diff import rename
 from tests.support.fast import FAST
@@ -156,3 +157,29 @@ def test_history_is_what_comparing_all_commits_tells(tmp_path, seed):
                 )
                 for one in reversed(found)
             ] == expected
+
+
+def test_only_what_changed_is_looked_through(graph, monkeypatch):
+    for number in range(4):
+        graph.load({"Person": [{"name": f"p{number}-{n}"} for n in range(50)]}, "append")
+    graph.mutate(AGE, params={"n": "ada", "a": 2})
+    graph.mutate(AGE, params={"n": "p1-7", "a": 2})
+    graph.mutate(GO, params={"n": "ada"})
+    graph.mutate(ADD, params={"n": "ada", "a": 7})
+    searched = []
+    search = one_row._first
+
+    def note(handle, filters, fragments):
+        if fragments is not None:
+            searched.extend(part.physical_rows for part in fragments)
+        return search(handle, filters, fragments)
+
+    monkeypatch.setattr(one_row, "_first", note)
+    assert life(graph) == [
+        ("insert", None, 7),
+        ("delete", 2, None),
+        ("update", 1, 2),
+        ("insert", None, 1),
+    ]
+    assert searched
+    assert max(searched) < 50, "files that stayed are not read again"

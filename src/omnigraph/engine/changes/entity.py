@@ -21,11 +21,9 @@ from omnigraph.errors import NotFoundError
 from omnigraph.storage.files.records import TAKEN_OVER, Commit
 from omnigraph.storage.manifest.line import Line, TableMove
 from omnigraph.storage.tables.equal import cells_unequal
-from omnigraph.storage.tables.predicate import is_in
-from omnigraph.storage.tables.scan import Reader
+from omnigraph.storage.tables.handle import Handle
+from omnigraph.storage.tables.one_row import Found, find_earlier, find_row
 from omnigraph.storage.tables.widen import widened
-
-_WRITTEN_AT = "_row_last_updated_at_version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +43,12 @@ class _Seen:
 
     at: int
     kind: NodeType | EdgeType | None
-    row: pa.Table | None
-    written_at: int
+    handle: Handle
+    found: Found | None
+
+    @property
+    def row(self) -> pa.Table | None:
+        return None if self.found is None else self.found.row
 
 
 class Past:
@@ -89,22 +91,22 @@ class Past:
                 if seen.row is not None:
                     yield self._step(None, seen, len(self._moves) - 1)
                 return
-            before = self._look(back)
+            before = self._look(back, seen)
             if before.row is not None or seen.row is not None:
                 step = self._step(before, seen, back - 1)
                 if step.op != "update" or step.changed:
                     yield step
             seen = before
 
-    def _look(self, at: int) -> _Seen:
+    def _look(self, at: int, later: _Seen | None = None) -> _Seen:
         move = self._moves[at]
-        kind = self._kind_at(move)
-        reader = Reader(self._line.kernel.tables.open(*move.table.place))
-        found = reader.scan([*reader.schema.names, _WRITTEN_AT], is_in(ID, [self._id]), blobs=True)
-        if not len(found):
-            return _Seen(at, kind, None, 0)
-        written = int(found[_WRITTEN_AT][0].as_py())
-        return _Seen(at, kind, found.drop_columns([_WRITTEN_AT]), written)
+        tables = self._line.kernel.tables
+        handle = tables.open(*move.table.place)
+        if later is None:
+            found = find_row(handle, ID, self._id)
+        else:
+            found = find_earlier(tables, handle, later.handle, ID, self._id, later.found)
+        return _Seen(at, self._kind_at(move), handle, found)
 
     def _kind_at(self, move: TableMove) -> NodeType | EdgeType | None:
         catalog = self._catalog_at(move.commit.sequence)
@@ -114,13 +116,13 @@ class Past:
     def _behind(self, seen: _Seen) -> int:
         """Return the newest older move at which the entity may have been otherwise."""
         at = seen.at + 1
-        if seen.row is None:
+        if seen.found is None:
             return at  # of rows that are not there nothing is known
         here = self._moves[seen.at].table
         barrier = next((one for one in self._barriers if one >= seen.at), len(self._moves))
         while at < len(self._moves) and at <= barrier:
             table = self._moves[at].table
-            if table.branch != here.branch or table.version < seen.written_at:
+            if table.branch != here.branch or table.version < seen.found.written_at:
                 break
             at += 1
         return at

@@ -165,6 +165,15 @@ def compare_fragments(
     )
 
 
+def same_fragment(one: Handle, fragment_id: int, other: Handle) -> LanceFragment | None:
+    """Return the fragment of another version that is of the same files, if it has one."""
+    part = one.dataset.get_fragment(fragment_id)
+    known = _by_files(other)
+    if part is None or known is None:
+        return None
+    return known.get(_file_key(part.metadata))
+
+
 def all_rows(handle: Handle) -> Candidates:
     """Return every row of a version, for want of anything it can be compared with."""
     return Candidates(handle, tuple(handle.dataset.get_fragments()))
