@@ -245,6 +245,30 @@ def test_rows_that_would_go_with_what_the_other_side_dropped_are_a_conflict(grap
     ]
 
 
+@pytest.mark.parametrize("changed_on", ["main", "dev"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_value_put_back_after_merges_both_ways_is_not_lost_with_its_column(
+    graph, changed_on, first
+):
+    """It is what one of the two bases says, but not what the side began from."""
+    other = 'insert Company { slug: "other" }', "dev" if changed_on == "main" else "main"
+    if not first:
+        do(graph, *other)
+    do(graph, 'update Person set { mail: "new" } where name = "ada"', changed_on)
+    if first:
+        do(graph, *other)
+    graph.branches.create("main-then")
+    graph.branches.create("dev-then", source="dev")
+    graph.branches.merge("dev-then", into="main")
+    graph.branches.merge("main-then", into="dev")
+    do(graph, 'update Person set { mail: "a@x" } where name = "ada"', "dev")
+    apply(graph, "main", DROP)
+    tried = graph.branches.merge("dev", into="main", preview=True)
+    assert [one.message for one in tried.conflicts] == [
+        "node:Person.mail was dropped on one side and has new values on the other: 'ada'"
+    ]
+
+
 def test_rows_of_both_sides_are_held_to_a_rule_that_one_of_them_made(graph):
     apply(graph, "dev", ("level: enum(a, b)?\n", "level: enum(a, b)?\n  @range(age, 5..60)\n"))
     do(graph, 'insert Person { name: "old", age: 99 }')

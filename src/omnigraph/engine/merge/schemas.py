@@ -7,6 +7,7 @@ it, so a merge that dies in between is one to repeat.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -94,9 +95,11 @@ def agree(store: GraphStore, bases: Bases, theirs: Snapshot, ours: Snapshot) -> 
         return _disagreement(bases, theirs, ours, catalog_of(here), told)
     views = Views(loaded.catalog)
     own = catalog_of(here)
-    first = (began[0], catalog_of(old[0]))
+    known = [(state, catalog_of(ir)) for state, ir in zip(began, old, strict=True)]
     for state, ir in ((theirs, mine), (ours, here)):
-        conflicts += _lost_rows(first, state, catalog_of(ir), loaded.catalog)
+        lost = (_lost_rows(one, state, catalog_of(ir), loaded.catalog) for one in known)
+        # Several bases: what differs from any of them may be new. Told twice, it is one conflict.
+        conflicts += dict.fromkeys(itertools.chain.from_iterable(lost))
     seen: dict[CommitId, Snapshot] = {}
 
     def view_at(commit: CommitId) -> Snapshot:
@@ -175,10 +178,10 @@ def _spelled(ir: SchemaIr, texts: Sequence[str]) -> tuple[str, LoadedSchema]:
 
 
 def _lost_rows(
-    first: tuple[Snapshot, Catalog], state: Snapshot, own: Catalog, merged: Catalog
+    began: tuple[Snapshot, Catalog], state: Snapshot, own: Catalog, merged: Catalog
 ) -> Iterator[MergeConflict]:
     """Yield what one side put into rows or columns that the common schema does not have."""
-    base, bases = first[0], {one.type_id: one for one in _types(first[1])}
+    base, bases = began[0], {one.type_id: one for one in _types(began[1])}
     for change in type_changes(own, merged):
         mine = change.before
         was = None if mine is None else bases.get(mine.type_id)
