@@ -38,6 +38,7 @@ from omnigraph.api.merges import (
     Tag,
     TagList,
 )
+from omnigraph.api.pictures import Picture, PictureEdge, PictureNode
 from omnigraph.api.policies import (
     PolicyChecked,
     PolicyExplained,
@@ -233,6 +234,26 @@ SAMPLES: list[tuple[Shape, str]] = [
         "query_name target row_count columns rows",
     ),
     (ReadOutput("q", ReadTarget(None, HEAD), ()), "query_name target row_count rows"),
+    (PictureNode("P", "a", "Ann"), "type id label"),
+    (
+        PictureEdge("E", None, "P", "b", "P", "a", 1, 3),
+        "type id from_type from to_type to min_hops max_hops",
+    ),
+    (
+        Picture(
+            "q",
+            "main",
+            HEAD,
+            (PictureNode("P", "a", "Ann"), PictureNode("P", "b", "Bo")),
+            (
+                PictureEdge("E", "e1", "P", "a", "P", "b"),
+                PictureEdge("E", None, "P", "b", "P", "a", 1, 3),
+            ),
+            2,
+            truncated=True,
+        ),
+        "query_name branch commit_id nodes edges row_count truncated",
+    ),
     (
         Profile("q", 1, 0.5, 1.25, (ProfileStep("scan", 0, 1, 2.0, "resident", 0.125),)),
         "query_name row_count compile_ms total_ms operators",

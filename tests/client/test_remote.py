@@ -85,7 +85,8 @@ def test_every_error_that_may_come_is_known_by_name():
         "MissingExtraError", "CedarError",
         # Told as a failure of the server, without their names.
         "DamagedError", "HeadRowsError", "LostIndexError", "MovedGraphError", "RecoveryError",
-        "SidecarError", "StagingError", "UnreadableError", "UnreadableTextError", "UnwritableError",
+        "SidecarError", "StagingError", "StoreSilentError", "UnreadableError",
+        "UnreadableTextError", "UnwritableError",
     }  # fmt: skip
     assert left <= never_sent, "say in client.errors.HOMES where they are"
 

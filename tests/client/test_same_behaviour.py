@@ -70,6 +70,18 @@ def test_rows_come_in_batches(graph):
         graph.stream(ALL, batch_rows=0)
 
 
+def test_pictures_show_what_is_behind_rows(graph):
+    result = graph.query("match { $a: Person $a knows $b } return { $a.name, $b.name }")
+    picture = result.graph()
+    ends = [(edge.source, edge.target) for edge in picture.edges]
+    assert sorted(ends) == sorted(result.to_tuples())
+    assert picture.commit_id == result.commit_id
+    assert graph.picture(ALL, max_nodes=1).truncated
+    assert {edge.type for edge in graph.show().edges} == {"Knows"}
+    with pytest.raises(BadRequestError, match="cannot have 0 nodes"):
+        result.graph(0)
+
+
 def test_plans_and_profiles_are_the_same(graph):
     assert "scan p: Person" in graph.explain(ALL)
     found = graph.profile(QUERIES, "adults", {"min": 18})

@@ -32,6 +32,7 @@ from omnigraph.api.keywords import (
     SchemaApplyKeywords,
 )
 from omnigraph.api.merges import ChangeApplied, MergeResult, Tag
+from omnigraph.api.pictures import PICTURE_NODES, Picture
 from omnigraph.api.query import Profile, QueryResult
 from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory
 from omnigraph.api.texts import SchemaPlan
@@ -103,6 +104,22 @@ class Reads(Protocol):
         **how: Unpack[QueryKeywords],
     ) -> Profile:
         """Run a read query and return what every operator did."""
+        ...
+
+    def picture(
+        self,
+        source: Text,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        max_nodes: int = PICTURE_NODES,
+        **how: Unpack[QueryKeywords],
+    ) -> Picture:
+        """Run a read query and return the nodes and edges behind its rows."""
+        ...
+
+    def show(self, limit: int = 25) -> Picture:
+        """Return a picture of a few edges of every type."""
         ...
 
     def explain(self, source: Text, name: str | None = None) -> str:

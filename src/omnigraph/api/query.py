@@ -8,7 +8,7 @@ inside vectors), 64-bit integers numbers, or decimal strings where a reader cann
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Self, overload
 
@@ -17,12 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.api.notebook import SHOWN_ROWS, count_note, table_html
+from omnigraph.api.pictures import MOST_PICTURE_NODES, PICTURE_NODES, Picture
 from omnigraph.api.rows import ReadOutput, ReadTarget
 from omnigraph.api.wire import Shape, Wire
 from omnigraph.base.extras import load_extra
 from omnigraph.errors import BadRequestError, NotFoundError
 
 if TYPE_CHECKING:
+    import networkx as nx
     import pandas as pd
     import polars as pl
 
@@ -47,6 +49,7 @@ class QueryResult:
         self.query_name, self.branch, self.commit_id = query_name, branch, commit_id
         self._names, self._columns = tuple(table.column_names), tuple(table.columns)
         self._table: pa.Table | None = table
+        self.draw: Callable[[int], Picture] | None = None
 
     @classmethod
     def of_columns(
@@ -61,7 +64,27 @@ class QueryResult:
         made = cls.__new__(cls)
         made.query_name, made.branch, made.commit_id = query_name, branch, commit_id
         made._names, made._columns, made._table = tuple(names), tuple(columns), None
+        made.draw = None
         return made
+
+    def graph(self, max_nodes: int = PICTURE_NODES) -> Picture:
+        """Return the nodes and edges behind the rows, of the very state they were read from.
+
+        A notebook draws it; `to_networkx()` gives it to programs.
+
+        Raises:
+            BadRequestError: these rows are no result of a query, but part of one.
+        """
+        if self.draw is None:
+            raise BadRequestError(
+                "these rows are no whole result of a query, so what is behind them is not known",
+                hint="ask the result of graph.query(…) itself",
+            )
+        return self.draw(max_nodes)
+
+    def to_networkx(self) -> nx.MultiDiGraph:
+        """Return the nodes and edges behind the rows as a networkx graph; needs networkx."""
+        return self.graph(MOST_PICTURE_NODES).to_networkx()
 
     @property
     def table(self) -> pa.Table:

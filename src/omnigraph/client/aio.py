@@ -183,6 +183,7 @@ class AsyncGraph(_Shell):
     """
 
     query = _Awaited(asks.query)
+    picture = _Awaited(asks.picture)
     profile = _Awaited(asks.profile)
     explain = _Awaited(asks.explain)
     read_blob = _Awaited(asks.read_blob)

@@ -29,6 +29,7 @@ from omnigraph.api.history import (
     GraphSnapshot,
 )
 from omnigraph.api.merges import ChangeApplied, MergeResult, Strategy, Tag, TagList
+from omnigraph.api.pictures import PICTURE_NODES, Picture, picture_nodes_argument
 from omnigraph.api.protocols import Text
 from omnigraph.api.query import Profile, QueryResult
 from omnigraph.api.runs import Run, RunList
@@ -163,10 +164,12 @@ def read_body(
     branch: str,
     at: str | None,
     limits: Limits | None,
+    **more: object,
 ) -> bytes:
     """Return the body of a read of a branch, or of a commit."""
     return _json(
-        {
+        more
+        | {
             "query_source": source.text,
             "query_name": name,
             "params": _params(params),
@@ -196,6 +199,24 @@ def query(
         headers={"accept": ARROW},
         source=source,
     )
+
+
+def picture(
+    text: Text,
+    name: str | None = None,
+    params: Mapping[str, Any] | None = None,
+    *,
+    max_nodes: int = PICTURE_NODES,
+    branch: str = DEFAULT_BRANCH,
+    at: str | None = None,
+    limits: Limits | None = None,
+) -> Ask[Picture]:
+    """Ask for the nodes and edges behind the rows of a query."""
+    source = read_query(text, params)
+    most = picture_nodes_argument(max_nodes)
+    wanted = {"shape": "graph", "max_nodes": most}
+    body = read_body(source, name, params, branch, at, limits, **wanted)
+    return Ask("POST", "/read", shape(Picture), body=body, source=source)
 
 
 def _result(answer: Answer) -> QueryResult:

@@ -79,6 +79,7 @@ HOMES: Final[Mapping[str, str]] = {
     "BranchNotFoundError": "omnigraph.storage.manifest.snapshot",
     "SnapshotExpiredError": "omnigraph.storage.tables.failures",
     "CommitRaceError": "omnigraph.storage.tables.failures",
+    "NoColumnError": "omnigraph.storage.tables.index",
     "ExpectedVersionMismatch": "omnigraph.storage.commit.window",
     "HeadMovedError": "omnigraph.storage.commit.window",
     "SchemaChangedError": "omnigraph.storage.commit.window",

@@ -31,8 +31,16 @@ from omnigraph.api.keywords import (
     LoadKeywords,
     MutateKeywords,
     OptimizeKeywords,
+    QueryKeywords,
 )
 from omnigraph.api.merges import ChangeApplied, MergeResult, Strategy, Tag
+from omnigraph.api.pictures import (
+    PICTURE_NODES,
+    Picture,
+    limit_argument,
+    overview_queries,
+    put_together,
+)
 from omnigraph.api.progress import Progress
 from omnigraph.api.protocols import AnyGraph, BranchView, Reads, Text
 from omnigraph.api.query import Profile, QueryResult
@@ -161,7 +169,41 @@ class RemoteGraph(Closing):
         """Run a read query; limits may be tighter than those of the server, not looser."""
         commit = self._commit(branch, at)
         ask = asks.query(source, name, params, branch=branch, at=commit, limits=limits)
+        found = self._ask(ask, cancel)
+        state: dict[str, Any] = {"branch": branch, "at": found.commit_id, "limits": limits}
+        found.draw = lambda most: self._ask(
+            asks.picture(source, name, params, max_nodes=most, **state), cancel
+        )
+        return found
+
+    def picture(
+        self,
+        source: Text,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        max_nodes: int = PICTURE_NODES,
+        branch: str = DEFAULT_BRANCH,
+        at: Moment | None = None,
+        limits: Limits | None = None,
+        cancel: threading.Event | None = None,
+    ) -> Picture:
+        """Run a read query and return the nodes and edges behind its rows."""
+        where: dict[str, Any] = {"branch": branch, "at": self._commit(branch, at)}
+        ask = asks.picture(source, name, params, max_nodes=max_nodes, limits=limits, **where)
         return self._ask(ask, cancel)
+
+    def show(
+        self, limit: int = 25, *, branch: str = DEFAULT_BRANCH, at: Moment | None = None
+    ) -> Picture:
+        """Return a picture of a few edges of every type; a notebook draws it."""
+        commit = self._commit(branch, at) or self._ask(asks.snapshot(branch)).commit_id
+        schema = load_schema(Source(self.schema_of(branch, commit), "<schema>")).catalog
+        edges = [(one.name, one.from_type, one.to_type) for one in schema.edges.values()]
+        return put_together(
+            self._ask(asks.picture(text, branch=branch, at=commit))
+            for text in overview_queries(schema.nodes, edges, limit_argument(limit))
+        )
 
     def stream(
         self,
@@ -661,6 +703,23 @@ class RemoteView:
         return self._graph.query(
             source, name, params, branch=self._branch, at=self._at, limits=limits, cancel=cancel
         )
+
+    def picture(
+        self,
+        source: Text,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        max_nodes: int = PICTURE_NODES,
+        **how: Unpack[QueryKeywords],
+    ) -> Picture:
+        """Run a read query and return the nodes and edges behind its rows."""
+        state: dict[str, Any] = {"branch": self._branch, "at": self._at}
+        return self._graph.picture(source, name, params, max_nodes=max_nodes, **state, **how)
+
+    def show(self, limit: int = 25) -> Picture:
+        """Return a picture of a few edges of every type."""
+        return self._graph.show(limit, branch=self._branch, at=self._at)
 
     def stream(
         self,

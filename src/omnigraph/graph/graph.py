@@ -28,6 +28,7 @@ from omnigraph.api.keywords import (
 )
 from omnigraph.api.merges import ChangeApplied, Strategy
 from omnigraph.api.notebook import FixedText
+from omnigraph.api.pictures import PICTURE_NODES, Picture
 from omnigraph.api.progress import Progress
 from omnigraph.api.protocols import AnyGraph, BranchView, Reads, Text
 from omnigraph.api.query import Profile, QueryResult
@@ -196,6 +197,30 @@ class Graph(Closing):
     ) -> QueryResult:
         """Run a read query; see `GraphView.query`."""
         return self._view(branch, at).query(source, name, params, **how)
+
+    def picture(
+        self,
+        source: Text,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        max_nodes: int = PICTURE_NODES,
+        branch: str = DEFAULT_BRANCH,
+        at: str | int | None = None,
+        **how: Unpack[QueryKeywords],
+    ) -> Picture:
+        """Run a read query and return the nodes and edges behind its rows.
+
+        See `GraphView.picture`.
+        """
+        view = self._view(branch, at)
+        return view.picture(source, name, params, max_nodes=max_nodes, **how)
+
+    def show(
+        self, limit: int = 25, *, branch: str = DEFAULT_BRANCH, at: str | int | None = None
+    ) -> Picture:
+        """Return a picture of a few edges of every type; see `GraphView.show`."""
+        return self._view(branch, at).show(limit)
 
     def query_at_hand(
         self,

@@ -9,6 +9,15 @@ from typing import IO, TYPE_CHECKING, Any
 
 from omnigraph.api.history import GraphSnapshot
 from omnigraph.api.notebook import FixedText
+from omnigraph.api.pictures import (
+    MOST_PICTURE_NODES,
+    PICTURE_NODES,
+    Picture,
+    limit_argument,
+    overview_queries,
+    picture_nodes_argument,
+    put_together,
+)
 from omnigraph.api.protocols import Text
 from omnigraph.api.query import Profile, QueryResult
 from omnigraph.api.words import EXPORT_FORMATS, ExportFormat
@@ -89,11 +98,60 @@ class GraphView:
             BudgetExceededError: a limit was reached.
         """
         TURNS.give_way()
-        state = self._state
+        state, snapshot = self._state, self._take()
         with state.query_budget(limits, cancel) as budget:
-            return state.reader.query(
-                self._take(), read_query(source, params), name, params, budget
-            )
+            text = read_query(source, params)
+            found = state.reader.query(snapshot, text, name, params, budget)
+        given = (text, name, params)
+        found.draw = lambda most: self._picture(snapshot, *given, most, limits, cancel)
+        return found
+
+    def picture(
+        self,
+        source: Text,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        max_nodes: int = PICTURE_NODES,
+        limits: Limits | None = None,
+        cancel: threading.Event | None = None,
+    ) -> Picture:
+        """Run a read query like `query` and return the nodes and edges behind its rows.
+
+        Rows from the top are shown, as many as have at most `max_nodes` different nodes. A step of
+        several hops is shown by its ends.
+        """
+        return self._picture(self._take(), source, name, params, max_nodes, limits, cancel)
+
+    def show(self, limit: int = 25) -> Picture:
+        """Return a picture of a few edges of every type; a notebook draws it.
+
+        Args:
+            limit: edges per edge type, and nodes per node type without edges.
+        """
+        snapshot = self._take()
+        catalog = self._state.catalog(snapshot)
+        edges = [(one.name, one.from_type, one.to_type) for one in catalog.edges.values()]
+        return put_together(
+            self._picture(snapshot, text, None, None, MOST_PICTURE_NODES, None, None)
+            for text in overview_queries(catalog.nodes, edges, limit_argument(limit))
+        )
+
+    def _picture(
+        self,
+        snapshot: Snapshot,
+        source: Text,
+        name: str | None,
+        params: Mapping[str, Any] | None,
+        max_nodes: int,
+        limits: Limits | None,
+        cancel: threading.Event | None,
+    ) -> Picture:
+        TURNS.give_way()
+        state, most = self._state, picture_nodes_argument(max_nodes)
+        with state.query_budget(limits, cancel) as budget:
+            text = read_query(source, params)
+            return state.reader.picture(snapshot, text, name, params, budget, most)
 
     def query_at_hand(
         self,

@@ -16,6 +16,7 @@ from omnigraph.api.keywords import (
     OptimizeKeywords,
     QueryKeywords,
 )
+from omnigraph.api.pictures import PICTURE_NODES, Picture
 from omnigraph.api.protocols import BranchView, Reads, Text
 from omnigraph.api.query import Profile, QueryResult
 from omnigraph.api.upkeep import (
@@ -73,6 +74,23 @@ class GuardedReads:
     ) -> Profile:
         """Run a read query and return what every operator did."""
         return self._for(Action.READ).profile(source, name, params, **how)
+
+    def picture(
+        self,
+        source: Text,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        max_nodes: int = PICTURE_NODES,
+        **how: Unpack[QueryKeywords],
+    ) -> Picture:
+        """Run a read query and return the nodes and edges behind its rows."""
+        reads = self._for(Action.READ)
+        return reads.picture(source, name, params, max_nodes=max_nodes, **how)
+
+    def show(self, limit: int = 25) -> Picture:
+        """Return a picture of a few edges of every type."""
+        return self._for(Action.READ).show(limit)
 
     def explain(self, source: Text, name: str | None = None) -> str:
         """Return the operators a query runs as."""

@@ -5,7 +5,7 @@ Every optional field may be null, which is the same as leaving it out; unknown f
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -32,6 +32,8 @@ class ReadBody(Struct):
     branch: str | None = None
     snapshot: str | None = None
     limits: CallLimits | None = None
+    shape: Literal["rows", "graph"] | None = None
+    max_nodes: int | None = None
 
 
 class ChangeBody(Struct):

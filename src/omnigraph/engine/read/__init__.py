@@ -5,7 +5,8 @@
 (how rows are reached, for people), `prepare` (a plan made ready to run), `context` (what a run may
 use) and `trace` (what it did), `rows` (positions by variable), `compare` and `evaluate` (predicates
 and values, whole columns at a time), `operators` (scan, expand, filter, anti-join), `order`, `rank`
-and `fuse` (best first), `top_k` (ranked matches from the top), `aggregate`, `answer`, `point` (one
-node by its id), `run` (the executor), `reader` (from a text and a snapshot to rows); `blob_bytes`
-beside it.
+and `fuse` (best first), `top_k` (ranked matches from the top), `aggregate` and `grouped` (a row per
+group), `window` (limit and offset), `answer`, `point` (one node by its id), `run` (the executor),
+`picture` (nodes and edges behind rows), `reader` (from a text and a snapshot to rows);
+`blob_bytes` beside it.
 """

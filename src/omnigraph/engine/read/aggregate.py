@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from omnigraph.base.budget import checkpoint
 from omnigraph.compiler.operations import AggregateFn
-from omnigraph.compiler.query.typed import Aggregate, Prop, Scalarish
+from omnigraph.compiler.query.typed import Aggregate, Expr, Prop, Scalarish
 from omnigraph.engine.image.arrays import Floats, Ints, distinct, renumbered
 from omnigraph.engine.image.pieces import PIECE, gathered, sorted_rows, spans
 from omnigraph.engine.image.table import ID
@@ -44,6 +44,13 @@ def key_codes(key: Scalarish, rows: Rows, ctx: ReadContext) -> Ints:
             by_position = image.sort_codes(key.name)
             return gathered(by_position, rows.at[key.var])
     return ranks(values(key, rows, ctx))
+
+
+def sort_key(expr: Expr, descending: bool, rows: Rows, ctx: ReadContext) -> Ints:
+    """Return the integers that order rows by an expression."""
+    assert not isinstance(expr, Aggregate), "aggregates are ordered after grouping"
+    codes = key_codes(expr, rows, ctx)
+    return -codes if descending else codes
 
 
 def aggregate(expr: Aggregate, groups: Ints, count: int, rows: Rows, ctx: ReadContext) -> pa.Array:

@@ -9,7 +9,7 @@ once per step instead of once per path.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from omnigraph.base.table_keys import is_edge_key, type_of
 from omnigraph.compiler.ir.ops import (
@@ -25,6 +25,7 @@ from omnigraph.compiler.ir.ops import (
     expr_vars,
     predicate_vars,
 )
+from omnigraph.compiler.ir.pattern import closed_end
 from omnigraph.compiler.ir.reads import bound_tables
 from omnigraph.compiler.operations import AggregateFn, CompareOp
 from omnigraph.compiler.query.typed import Aggregate, Expr, Nearest, Prop, Rrf
@@ -112,6 +113,41 @@ def prepare(ir: ReadIr, texts: tuple[Nearest, ...] = ()) -> Prepared:
         _is_led(ir),
         point_of(ir),
     )
+
+
+def keeping_all(plan: Prepared) -> Prepared:
+    """Return the same plan for who asks what its rows bind: no variable is dropped on the way."""
+    closed = {step.dst for step in walked(plan.ir.ops) if step.end != step.dst}
+    kept = _wanted(plan.ir) | (plan.types.keys() - closed)
+    stages = _stages(plan.ir.ops, kept, once=False, types={}, tag=_TAG)
+    return replace(plan, stages=stages, is_set=False, point=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A traversal of a match; `end` is the node it leads to, under the name that is kept."""
+
+    op: Expand
+    end: str
+
+    @property
+    def dst(self) -> str:
+        """The name the traversal itself gives to where it leads."""
+        return self.op.dst
+
+
+def walked(ops: Sequence[Op]) -> list[Step]:
+    """Return the traversals of a match, but those inside `not`, which leave nothing behind."""
+    found: list[Step] = []
+    for op, after in zip(ops, (*ops[1:], None), strict=True):
+        match op:
+            case Expand():
+                found.append(Step(op, closed_end(op, after) or op.dst))
+            case Join():
+                found += walked(op.inner)
+            case NodeScan() | Filter() | AntiJoin():
+                pass
+    return found
 
 
 def variable_types(ops: Sequence[Op]) -> dict[str, tuple[str, bool]]:

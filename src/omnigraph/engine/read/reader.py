@@ -10,11 +10,12 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from omnigraph.api.pictures import Picture
 from omnigraph.api.query import Profile, ProfileStep, QueryResult
 from omnigraph.base.arguments import shown
 from omnigraph.base.budget import Budget, checkpoint
@@ -30,12 +31,15 @@ from omnigraph.engine.contract import Catalogs
 from omnigraph.engine.image.cache import ImageCache
 from omnigraph.engine.read.access import expectations
 from omnigraph.engine.read.answer import Answer
-from omnigraph.engine.read.context import Images
+from omnigraph.engine.read.context import Images, ReadContext
 from omnigraph.engine.read.images import SnapshotImages
+from omnigraph.engine.read.picture import edges_of, first_rows, nodes_of, with_labels
 from omnigraph.engine.read.plan import Planned, Plans
-from omnigraph.engine.read.run import run_read, stream_read
+from omnigraph.engine.read.prepare import Prepared, keeping_all, walked
+from omnigraph.engine.read.run import rows_behind, run_read, stream_read
 from omnigraph.engine.read.selective import selective_images
 from omnigraph.engine.read.trace import Trace
+from omnigraph.engine.read.window import Window
 from omnigraph.engine.search.embedder import Embedder
 from omnigraph.engine.search.queries import with_vectors
 from omnigraph.errors import BadRequestError
@@ -137,6 +141,59 @@ class GraphReader:
     ) -> QueryResult:
         catalog = self._catalogs.of(snapshot)
         return self._run(snapshot, catalog, compile_query(catalog, source, name), params, budget)
+
+    def picture(
+        self,
+        snapshot: Snapshot,
+        source: Source,
+        name: str | None,
+        params: Mapping[str, Any] | None,
+        budget: Budget,
+        most: int,
+    ) -> Picture:
+        """Return the nodes and edges behind the rows of a query; see `query`.
+
+        Rows from the top are shown, as many as have at most `most` different nodes.
+        """
+        catalog = self._catalogs.of(snapshot)
+        compiled = compile_query(catalog, source, name)
+        _require_read(compiled)
+        bound = compiled.bind(params, now_ms=self._clock.now_us() // 1_000)
+        if compiled.reads.texts:
+            bound = with_vectors(compiled.reads, bound, self._embedder, catalog, snapshot)
+
+        def draw() -> Picture:
+            plan, images = self._with_labels(snapshot, catalog, compiled, bound)
+            ctx = ReadContext(images, bound.params, plan.types, budget)
+            rows = rows_behind(plan, Window(bound.offset, bound.limit), ctx)
+            nodes = [var for var in rows.at if var in plan.types and not plan.types[var][1]]
+            shown = first_rows(rows, nodes, most, ctx)
+            edges = [one for step in walked(plan.ir.ops) for one in edges_of(shown, step, ctx)]
+            return Picture(
+                compiled.name,
+                snapshot.branch,
+                snapshot.commit_id,
+                tuple(nodes_of(shown, nodes, catalog, ctx)),
+                tuple(dict.fromkeys(edges)),
+                shown.size,
+                truncated=shown.size < rows.size,
+            )
+
+        return self._even_after_cleanup(snapshot, draw)
+
+    def _with_labels(
+        self, snapshot: Snapshot, catalog: Catalog, compiled: CompiledQuery, bound: BoundQuery
+    ) -> tuple[Prepared, Images]:
+        """Plan a query so that it drops no variable, on images that know what nodes are called."""
+        reads = replace(compiled.reads, columns=with_labels(compiled.reads.columns, catalog))
+        if not self.cache.would_reside(_tables(snapshot, compiled)):
+            plan = keeping_all(self.plans.plan(compiled, snapshot, catalog).prepared)
+            few = selective_images(plan.ir, reads, snapshot, catalog, bound.params)
+            if few is not None:
+                return plan, few
+        images = self._images_of(snapshot, catalog)
+        planned = self.plans.plan(compiled, snapshot, catalog, images)
+        return keeping_all(planned.prepared), images
 
     def profile(
         self,

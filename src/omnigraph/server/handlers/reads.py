@@ -12,6 +12,7 @@ from urllib.parse import quote
 import orjson
 
 from omnigraph.api.access import Action
+from omnigraph.api.pictures import PICTURE_NODES, Picture
 from omnigraph.api.query import QueryResult
 from omnigraph.api.rows import ReadTarget
 from omnigraph.api.texts import QueryPlan
@@ -84,7 +85,7 @@ def _line(call: Call, branch: BranchName) -> frozenset[str]:
     return frozenset(one.graph_commit_id for one in call.graph.commits.list(branch, all=True))
 
 
-async def read(call: Call) -> Reply | Flow:
+async def read(call: Call) -> Reply | Flow | Picture:
     """Run a read query: as JSON, as lines, or as an Arrow stream."""
     asked: ReadBody = call.body
     source, name = query_of(asked)
@@ -92,6 +93,14 @@ async def read(call: Call) -> Reply | Flow:
     branch, snapshot = await state_of(call, asked.branch, asked.snapshot)
     limits, graph = call.limits(asked.limits), call.graph
     where: dict[str, Any] = {"branch": branch, "at": snapshot}
+    if asked.shape == "graph":
+        most = PICTURE_NODES if asked.max_nodes is None else asked.max_nodes
+
+        def draw(cancel: threading.Event) -> Picture:
+            how: dict[str, Any] = {"max_nodes": most, "limits": limits, "cancel": cancel}
+            return graph.picture(source, name, params, **how, **where)
+
+        return await call.execution.read(call.exchange, call.actor, draw)
     if call.served.is_local:
         found = graph.query_at_hand(source, name, params, limits=limits, **where)
         if found is not None:

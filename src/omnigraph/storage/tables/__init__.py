@@ -12,5 +12,5 @@ Nothing here knows of other tables, of the graph manifest or of a commit that sp
 `tasks` are the pieces of what `compact` and `index` do that others can do; `inherited` knows which
 indexes a branch has from where it came from; `content` looks at the rows themselves for `verify`.
 `differ` finds rows of two versions that may differ, by fragment lists and by what `deletions`
-reads; `equal` says which values are the same.
+reads; `equal` says which values are the same; `one_row` follows a single row through versions.
 """
