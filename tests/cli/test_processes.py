@@ -136,18 +136,36 @@ def test_an_interrupt_before_the_command_begins_is_no_traceback(people):
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"interrupted\n")
 
 
-def test_shell_completion_knows_commands_and_targets(omnigraph, people):
-    def completions(words, at):
+@pytest.fixture
+def completions(omnigraph):
+    def ask(words, at=None):
         env = {
             "_OMNIGRAPH_COMPLETE": "complete_bash",
             "COMP_WORDS": words,
-            "COMP_CWORD": str(at),
+            "COMP_CWORD": str(len(words.split()) - 1 if at is None else at),
         }
         return omnigraph(env=env).out.split()
 
+    return ask
+
+
+def test_shell_completion_knows_commands_and_targets(completions, people):
     assert "snapshot" in completions("omnigraph sn", 1)
     assert completions("omnigraph branch cr", 2) == ["create"]
     assert completions("omnigraph snapshot --target lo", 3) == ["local"]
+
+
+def test_shell_completion_knows_branches_tags_types_and_queries(completions, omnigraph, people):
+    for words in ("branch create review people.omni", "tag create v1 people.omni"):
+        omnigraph(*words.split())
+    assert completions("omnigraph read people.omni --branch re") == ["review"]
+    assert completions("omnigraph branch merge --into ma", 4) == ["main"]
+    assert completions("omnigraph branch delete people.omni re") == ["review"]
+    assert completions("omnigraph diff people.omni v") == ["v1"]
+    assert completions("omnigraph export people.omni --type Kn") == ["Knows"]
+    assert "adults" in completions("omnigraph read -q people.gq --name a")
+    assert completions("omnigraph read nothing.omni --branch m") == []
+    assert completions("omnigraph read -q nothing.gq --name a") == []
 
 
 def test_the_completion_script_is_printed(tmp_path):

@@ -9,33 +9,18 @@ import typer
 
 from omnigraph.api.merges import Strategy
 from omnigraph.base.budget import DEFAULT, Limits
+from omnigraph.cli.complete import (
+    complete_alias,
+    complete_branch,
+    complete_moment,
+    complete_query_name,
+    complete_target,
+    complete_type,
+)
 from omnigraph.cli.output import UsageError
-from omnigraph.config.environment import Environment
 from omnigraph.config.limits import parse_count, parse_seconds, parse_size
-from omnigraph.config.load import load_settings
-from omnigraph.config.settings import OutputFormat, Settings
-from omnigraph.errors import BadRequestError, OmniGraphError
-
-
-def _settings_for_completion(ctx: typer.Context) -> Settings:
-    try:
-        return load_settings(ctx.params.get("config"), Environment({}))
-    except OmniGraphError:  # a broken file completes nothing; running the command tells why
-        return Settings(Environment({}))
-
-
-def _complete_target(ctx: typer.Context, incomplete: str) -> list[str]:
-    names = _settings_for_completion(ctx).graphs
-    return [name for name in names if name.startswith(incomplete)]
-
-
-def _complete_alias(ctx: typer.Context, incomplete: str) -> list[str]:
-    aliases = _settings_for_completion(ctx).aliases.values()
-    wanted = ctx.info_name
-    return [
-        one.name for one in aliases if one.command == wanted and one.name.startswith(incomplete)
-    ]
-
+from omnigraph.config.settings import OutputFormat
+from omnigraph.errors import BadRequestError
 
 GraphArgument = Annotated[
     str | None,
@@ -55,7 +40,7 @@ TargetOption = Annotated[
         "-t",
         help="A graph named in omnigraph.yaml.",
         metavar="NAME",
-        autocompletion=_complete_target,
+        autocompletion=complete_target,
     ),
 ]
 ConfigOption = Annotated[
@@ -68,12 +53,36 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object,
 BranchOption = Annotated[
     str | None,
     typer.Option(
-        "--branch", "-b", help="Branch; default: cli.branch, else main.", metavar="BRANCH"
+        "--branch",
+        "-b",
+        help="Branch; default: cli.branch, else main.",
+        metavar="BRANCH",
+        autocompletion=complete_branch,
+    ),
+]
+OneBranchOption = Annotated[
+    str,
+    typer.Option(
+        "--branch", "-b", help="Branch.", metavar="BRANCH", autocompletion=complete_branch
+    ),
+]
+TypesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--type",
+        help="Only this type; repeatable.",
+        metavar="NAME",
+        autocompletion=complete_type,
     ),
 ]
 SnapshotOption = Annotated[
     str | None,
-    typer.Option("--snapshot", help="Read the past: a commit id.", metavar="COMMIT"),
+    typer.Option(
+        "--snapshot",
+        help="Read the past: a commit id.",
+        metavar="COMMIT",
+        autocompletion=complete_moment,
+    ),
 ]
 SchemaOption = Annotated[
     Path,
@@ -107,7 +116,12 @@ QueryStringOption = Annotated[
 ]
 NameOption = Annotated[
     str | None,
-    typer.Option("--name", "-n", help="Which query of the file; needed if it has several."),
+    typer.Option(
+        "--name",
+        "-n",
+        help="Which query of the file; needed if it has several.",
+        autocompletion=complete_query_name,
+    ),
 ]
 AliasOption = Annotated[
     str | None,
@@ -116,7 +130,7 @@ AliasOption = Annotated[
         "-a",
         help="A query named in omnigraph.yaml.",
         metavar="NAME",
-        autocompletion=_complete_alias,
+        autocompletion=complete_alias,
     ),
 ]
 ParamsOption = Annotated[

@@ -9,6 +9,7 @@ import typer
 from omnigraph.api.history import BranchList
 from omnigraph.api.merges import MergeConflictError, MergeResult
 from omnigraph.cli.commands.replay import say_applied
+from omnigraph.cli.complete import complete_branch, complete_moment
 from omnigraph.cli.conflict_files import read_resolutions, write_conflicts
 from omnigraph.cli.given import ByFlags, OnGraph
 from omnigraph.cli.names import Commands
@@ -29,7 +30,10 @@ app = Commands(help="Create, list, merge, reset and delete branches.")
 NameArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="NAME|URI", help="The branch, and the graph it is of.", show_default=False
+        metavar="NAME|URI",
+        help="The branch, and the graph it is of.",
+        show_default=False,
+        autocompletion=complete_branch,
     ),
 ]
 
@@ -43,7 +47,10 @@ def create(
     source: Annotated[
         str | None,
         typer.Option(
-            "--from", help="Branch to start from; default: cli.branch, else main.", metavar="BRANCH"
+            "--from",
+            help="Branch to start from; default: cli.branch, else main.",
+            metavar="BRANCH",
+            autocompletion=complete_branch,
         ),
     ] = None,
     at: Annotated[
@@ -95,13 +102,17 @@ def merge(
             metavar="SOURCE|URI",
             help="The branch to merge, and the graph it is of.",
             show_default=False,
+            autocompletion=complete_branch,
         ),
     ],
     asked: ByFlags,
     into: Annotated[
         str | None,
         typer.Option(
-            "--into", help="Branch that gets it; default: cli.branch, else main.", metavar="BRANCH"
+            "--into",
+            help="Branch that gets it; default: cli.branch, else main.",
+            metavar="BRANCH",
+            autocompletion=complete_branch,
         ),
     ] = None,
     preview: PreviewOption = False,
@@ -186,7 +197,11 @@ def reset(
     to: Annotated[
         str,
         typer.Option(
-            "--to", help="The commit or tag to go back to.", metavar="COMMIT", show_default=False
+            "--to",
+            help="The commit or tag to go back to.",
+            metavar="COMMIT",
+            show_default=False,
+            autocompletion=complete_moment,
         ),
     ],
     preview: PreviewOption = False,

@@ -11,8 +11,9 @@ import typer
 
 from omnigraph.api.words import DEFAULT_BRANCH
 from omnigraph.cli.change_lines import blame_lines, change_line, csv_lines, stat_lines, version_line
+from omnigraph.cli.complete import complete_moment
 from omnigraph.cli.given import AskedGraph, ByFlags, OnGraph
-from omnigraph.cli.options import JsonOption
+from omnigraph.cli.options import JsonOption, OneBranchOption, TypesOption
 from omnigraph.cli.output import UsageError, say, say_json
 from omnigraph.cli.shared import Shared, sharing
 from omnigraph.cli.target import Place, locate, looks_like_uri
@@ -26,8 +27,6 @@ _SINCE_BASE = "..."
 Names = TypeVar("Names")
 Images = Literal["none", "after", "both"]
 Layout = Literal["table", "json", "jsonl", "csv"]
-
-BranchOption = Annotated[str, typer.Option("--branch", "-b", help="Branch.", metavar="BRANCH")]
 
 
 class Filters:
@@ -47,10 +46,7 @@ class Filters:
 
 
 def asked_filters(
-    types: Annotated[
-        list[str] | None,
-        typer.Option("--type", help="Only this type; repeatable.", metavar="NAME"),
-    ] = None,
+    types: TypesOption = None,
     kinds: Annotated[
         list[str] | None, typer.Option("--kind", help="Only node, or only edge.", metavar="KIND")
     ] = None,
@@ -79,6 +75,7 @@ def diff(
         list[str],
         typer.Argument(
             metavar="A B|A...B [URI]",
+            autocompletion=complete_moment,
             help="Two branches, commits or versions, or A...B from their merge base; the graph.",
             show_default=False,
         ),
@@ -145,7 +142,7 @@ def _show(found: Diff, layout: Layout, *, stat: bool) -> None:
 def changes(
     asked: OnGraph,
     filters: Filtered,
-    branch: BranchOption = DEFAULT_BRANCH,
+    branch: OneBranchOption = DEFAULT_BRANCH,
     since: Annotated[
         str | None,
         typer.Option(
@@ -202,7 +199,7 @@ def history(
     *,
     words: EntityWords,
     asked: ByFlags,
-    branch: BranchOption = DEFAULT_BRANCH,
+    branch: OneBranchOption = DEFAULT_BRANCH,
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", help="How many at most.", min=1)
     ] = None,
@@ -230,7 +227,7 @@ def blame(
     *,
     words: EntityWords,
     asked: ByFlags,
-    branch: BranchOption = DEFAULT_BRANCH,
+    branch: OneBranchOption = DEFAULT_BRANCH,
     json: JsonOption = False,
 ) -> None:
     """Show which commit gave every property of a node or edge its value.

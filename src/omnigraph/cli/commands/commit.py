@@ -13,7 +13,7 @@ from omnigraph.cli.commit_graph import drawn
 from omnigraph.cli.formats import CONTROLS
 from omnigraph.cli.given import ByFlags, OnGraph
 from omnigraph.cli.names import Commands
-from omnigraph.cli.options import JsonOption
+from omnigraph.cli.options import JsonOption, OneBranchOption
 from omnigraph.cli.output import UsageError, say, say_json
 from omnigraph.cli.shared import sharing
 
@@ -24,9 +24,7 @@ app = Commands(help="Look at the history.")
 @sharing
 def list_commits(
     asked: OnGraph,
-    branch: Annotated[
-        str, typer.Option("--branch", "-b", help="Branch.", metavar="BRANCH")
-    ] = DEFAULT_BRANCH,
+    branch: OneBranchOption = DEFAULT_BRANCH,
     limit: Annotated[
         int | None, typer.Option("--limit", "-l", help="No more than so many.", metavar="N", min=1)
     ] = None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.base.budget import Limits
+from omnigraph.cli.complete import complete_type
 from omnigraph.cli.given import OnGraph
 from omnigraph.cli.options import (
     ActorOption,
@@ -53,7 +54,12 @@ def embed(
     branch: BranchOption = None,
     type: Annotated[
         list[str] | None,
-        typer.Option("--type", help="Only rows of this node type; repeatable.", metavar="NAME"),
+        typer.Option(
+            "--type",
+            help="Only rows of this node type; repeatable.",
+            metavar="NAME",
+            autocompletion=complete_type,
+        ),
     ] = None,
     select: Annotated[
         list[str] | None,

@@ -13,6 +13,7 @@ import typer
 
 from omnigraph.api.keywords import LoadKeywords
 from omnigraph.api.words import Engine, ExportFormat, Mode
+from omnigraph.cli.complete import complete_branch
 from omnigraph.cli.given import OnGraph
 from omnigraph.cli.options import (
     ActorOption,
@@ -22,6 +23,7 @@ from omnigraph.cli.options import (
     MaxMemoryOption,
     MessageOption,
     QuietOption,
+    TypesOption,
     limits_of,
 )
 from omnigraph.cli.output import UsageError, say, say_json, warn
@@ -234,6 +236,7 @@ SourceOption = Annotated[
         "--from",
         help="Branch to start a new one from; default: cli.branch, else main.",
         metavar="BRANCH",
+        autocompletion=complete_branch,
     ),
 ]
 
@@ -248,6 +251,7 @@ def load(
             "--from",
             help="Create --branch from this one first, as ingest does; then the mode is merge.",
             metavar="BRANCH",
+            autocompletion=complete_branch,
         ),
     ] = None,
     mode: Annotated[
@@ -343,10 +347,7 @@ def export(
         str | None,
         typer.Option("--snapshot", help="Write out the past: a commit id.", metavar="COMMIT"),
     ] = None,
-    type: Annotated[
-        list[str] | None,
-        typer.Option("--type", help="Only this node or edge type; repeatable.", metavar="NAME"),
-    ] = None,
+    type: TypesOption = None,
     table: Annotated[
         list[str] | None,
         typer.Option("--table", help="Only this table; repeatable.", metavar="KEY"),

@@ -11,6 +11,7 @@ import typer
 from omnigraph.api.schemas import SchemaDiff
 from omnigraph.api.texts import SchemaCheck, SchemaDraft, SchemaStep, SchemaText
 from omnigraph.cli.commands.load import DelimiterOption, EncodingOption, require_written
+from omnigraph.cli.complete import complete_moment
 from omnigraph.cli.files import read_source
 from omnigraph.cli.given import ByFlags, OnGraph
 from omnigraph.cli.names import Commands
@@ -76,7 +77,12 @@ def show(
     branch: BranchOption = None,
     at: Annotated[
         str | None,
-        typer.Option("--at", help="As it was: a commit id, a tag, or a version.", metavar="MOMENT"),
+        typer.Option(
+            "--at",
+            help="As it was: a commit id, a tag, or a version.",
+            metavar="MOMENT",
+            autocompletion=complete_moment,
+        ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
