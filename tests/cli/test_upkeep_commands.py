@@ -148,3 +148,12 @@ def test_indexes_are_listed_built_and_found_behind_again(cli, people):
     cli("change", "-q", "people.gq", "-n", "add", "-p", "name=Dan")
     assert "node:Person.name BTREE partial, 3 of 4 rows" in cli("index", "list").out
     assert "node:Person.name BTREE refreshed, 4 of 4 rows" in cli("index", "build").out
+
+
+def test_upkeep_and_branches_say_who_did_it(cli, worn):
+    assert cli("optimize", "--as", "act-keeper").code == 0
+    listed = as_json(cli("commit", "list", "--all", "--json"))["commits"]
+    assert listed[0]["actor_id"] == "act-keeper"
+    made = as_json(cli("branch", "create", "side", "--as", "act-keeper", "--json"))
+    gone = as_json(cli("branch", "delete", "side", "--as", "act-keeper", "--json"))
+    assert made["actor_id"] == gone["actor_id"] == "act-keeper"

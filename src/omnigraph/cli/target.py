@@ -77,6 +77,11 @@ class Place:
             )
         return None
 
+    def as_writer(self, graph: Graph, given: str | None) -> Graph:
+        """Return the graph in the name of who writes; see `actor`."""
+        who = self.actor(given)
+        return graph if who is None else graph.as_actor(who)
+
     def named(self, found: Named) -> Named:
         """Return a result that calls the graph as the caller does."""
         return replace(found, uri=self.uri)

@@ -57,6 +57,7 @@ def create(
         str | None,
         typer.Option("--at", help="Start from this commit of that branch.", metavar="COMMIT"),
     ] = None,
+    as_actor: ActorOption = None,
     json: JsonOption = False,
 ) -> None:
     """Create a branch from what another one is now, or was at a commit.
@@ -66,7 +67,7 @@ def create(
     place, name = asked.named(words, "a branch name")
     origin = place.branch(source)
     with place.open("branch create", read_only=False) as graph:
-        created = graph.branches.create(name, source=origin, at=at)
+        created = place.as_writer(graph, as_actor).branches.create(name, source=origin, at=at)
     if json:
         say_json(place.named(created))
     else:
@@ -230,6 +231,7 @@ def delete(
     *,
     words: NameArgument,
     asked: ByFlags,
+    as_actor: ActorOption = None,
     json: JsonOption = False,
 ) -> None:
     """Delete a branch; commits that other branches know stay.
@@ -238,7 +240,7 @@ def delete(
     """
     place, name = asked.named(words, "a branch name")
     with place.open("branch delete", read_only=False) as graph:
-        deleted = graph.branches.delete(name)
+        deleted = place.as_writer(graph, as_actor).branches.delete(name)
     if json:
         say_json(place.named(deleted))
     else:

@@ -14,7 +14,7 @@ from omnigraph.api.words import DEFAULT_BRANCH
 from omnigraph.base.uri import parse_uri
 from omnigraph.cli.files import read_source
 from omnigraph.cli.given import OnGraph
-from omnigraph.cli.options import BranchOption, JsonOption, MaybeSchemaOption
+from omnigraph.cli.options import ActorOption, BranchOption, JsonOption, MaybeSchemaOption
 from omnigraph.cli.output import EXIT_FAILURE, UsageError, say, say_json
 from omnigraph.cli.shared import sharing
 from omnigraph.cli.target import require_folder, require_local
@@ -145,6 +145,7 @@ def repair(
             help="Take changed rows as they are; no rule is checked. Delete rows without a key.",
         ),
     ] = False,
+    as_actor: ActorOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show what other tools did to the tables of a graph; with --confirm settle it.
@@ -156,7 +157,8 @@ def repair(
     """
     place = asked.place()
     with place.open("repair", read_only=not confirm, local=True) as opened:
-        tables = opened.repair(branch, confirm=confirm, force=force)
+        graph = place.as_writer(opened, as_actor)
+        tables = graph.repair(branch, confirm=confirm, force=force)
     if json:
         say_json(Repaired(place.uri, tuple(tables)))
     else:

@@ -8,7 +8,7 @@ import typer
 
 from omnigraph.api.upkeep import IndexList, IndexReport
 from omnigraph.cli.given import OnGraph
-from omnigraph.cli.options import BranchOption, JsonOption
+from omnigraph.cli.options import ActorOption, BranchOption, JsonOption
 from omnigraph.cli.output import say, say_json
 from omnigraph.cli.shared import sharing
 
@@ -37,6 +37,7 @@ def list_indexes(
 def build(
     asked: OnGraph,
     branch: BranchOption = None,
+    as_actor: ActorOption = None,
     json: JsonOption = False,
 ) -> None:
     """Build the indexes that are missing, and those anew that do not cover all rows.
@@ -47,7 +48,7 @@ def build(
     """
     place = asked.place()
     with place.open("index build", read_only=False) as opened:
-        graph = opened if (who := place.actor(None)) is None else opened.as_actor(who)
+        graph = place.as_writer(opened, as_actor)
         done = graph.ensure_indices(place.branch(branch))
     _show(place.uri, done, json=json)
 

@@ -10,7 +10,7 @@ import typer
 from omnigraph.api.upkeep import Cleaned, CleanupStats, CompactionStats, DiskUsage, Optimized
 from omnigraph.base.durations import parse_duration
 from omnigraph.cli.given import OnGraph
-from omnigraph.cli.options import BranchOption, JsonOption, PreviewOption, QuietOption
+from omnigraph.cli.options import ActorOption, BranchOption, JsonOption, PreviewOption, QuietOption
 from omnigraph.cli.output import EXIT_FAILURE, UsageError, say, say_json, warn
 from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.shared import sharing
@@ -33,6 +33,7 @@ def optimize(
         str | None,
         typer.Option("--max-seconds", help="Begin no table later than this.", metavar="SECONDS"),
     ] = None,
+    as_actor: ActorOption = None,
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -49,8 +50,7 @@ def optimize(
         place.open("optimize", read_only=preview) as opened,
         shown_progress(quiet=quiet) as progress,
     ):
-        graph = opened if (who := place.actor(None)) is None else opened.as_actor(who)
-        tables = graph.optimize(
+        tables = place.as_writer(opened, as_actor).optimize(
             on_branch,
             tables=table or (),
             preview=preview,
