@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import random
-import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from omnigraph.local.object_store import command, free_ports, write_identities
 
 ACCESS_KEY, SECRET_KEY, REGION, BUCKET = "omni", "omni-secret", "us-east-1", "graphs"
 _START_SECONDS = 120
@@ -55,17 +53,8 @@ class S3Server:
 @contextlib.contextmanager
 def running_s3(folder: Path) -> Iterator[S3Server]:
     """Run a SeaweedFS server with one bucket until the block ends."""
-    identities = {
-        "identities": [
-            {
-                "name": "tests",
-                "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}],
-                "actions": ["Admin", "Read", "Write", "List", "Tagging"],
-            }
-        ]
-    }
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "s3.json").write_text(json.dumps(identities))
+    write_identities(folder / "s3.json", ACCESS_KEY, SECRET_KEY)
     for attempt in range(_ATTEMPTS):
         with _server(folder, folder / f"data{attempt}") as server:
             if server is not None:
@@ -79,26 +68,10 @@ def running_s3(folder: Path) -> Iterator[S3Server]:
 def _server(folder: Path, data: Path) -> Iterator[S3Server | None]:
     """Run a server; none if it ended, as when somebody else got its port."""
     data.mkdir()
-    master, volume, filer, s3 = _free_ports(4)
-    command = [
-        str(Path(sys.executable).parent / "weed"),
-        "server",
-        f"-dir={data}",
-        "-ip=127.0.0.1",
-        "-ip.bind=127.0.0.1",
-        f"-master.port={master}",
-        f"-volume.port={volume}",
-        "-volume.max=50",
-        "-master.volumeSizeLimitMB=64",
-        f"-filer.port={filer}",
-        "-s3",
-        f"-s3.port={s3}",
-        "-s3.port.iceberg=0",  # these two would sit on fixed ports, one server per machine
-        "-s3.port.lance=0",
-        f"-s3.config={folder / 's3.json'}",
-    ]
+    ports = free_ports()
+    started = command(data, ports, folder / "s3.json")
     log = folder / "weed.log"
-    server = S3Server(f"http://127.0.0.1:{s3}", command, log, _started(command, log))
+    server = S3Server(f"http://127.0.0.1:{ports.s3}", started, log, _started(started, log))
     try:
         yield server if _is_up(server.endpoint, server.process, log) else None
     finally:
@@ -112,26 +85,6 @@ def _started(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
 
 def _end_of(log: Path) -> str:
     return log.read_text()[-2000:]
-
-
-def _free_ports(count: int) -> list[int]:
-    """Return ports that are free together with their gRPC twins, 10,000 above.
-
-    Below the range that outgoing connections are given ports of, so that none of them takes one
-    before the server does.
-    """
-    found: list[int] = []
-    with contextlib.ExitStack() as held:
-        for port in random.SystemRandom().sample(range(12_000, 22_000), 1_000):
-            try:
-                for one in (port, port + 10_000):
-                    held.enter_context(socket.socket()).bind(("127.0.0.1", one))
-            except OSError:
-                continue
-            found.append(port)
-            if len(found) == count:
-                return found
-    raise RuntimeError("no free port pairs on loopback")
 
 
 def _is_up(endpoint: str, server: subprocess.Popen[bytes], log: Path) -> bool:

@@ -53,6 +53,12 @@ def serve() -> None:
     main()
 
 
+def local() -> None:
+    """Run `omnigraph local` under its own name; without a word it starts."""
+    sys.argv[1:1] = ["local"] if sys.argv[1:] else ["local", "start"]
+    main()
+
+
 def main() -> None:
     """Run the command line of this process."""
     try:

@@ -20,6 +20,7 @@ from omnigraph.cli.commands import (
     graph,
     index,
     load,
+    local,
     lock,
     policy,
     query,
@@ -87,6 +88,7 @@ app.add_typer(index.app, name="index")
 app.add_typer(lock.app, name="lock")
 app.add_typer(policy.app, name="policy")
 app.command("serve")(serve.serve)
+app.add_typer(local.app, name="local")
 
 
 def _show_version(asked: bool) -> None:

@@ -17,10 +17,10 @@ from omnigraph.cli.given import OnGraph
 from omnigraph.cli.options import ActorOption, BranchOption, JsonOption, MaybeSchemaOption
 from omnigraph.cli.output import EXIT_FAILURE, UsageError, say, say_json
 from omnigraph.cli.shared import sharing
-from omnigraph.cli.target import require_folder, require_local
+from omnigraph.cli.target import Place, require_folder, require_local
 from omnigraph.cli.templates.copy import Template, copy_template
 from omnigraph.config.scaffold import write_config
-from omnigraph.errors import StorageError
+from omnigraph.errors import NotFoundError, StorageError
 
 
 @sharing
@@ -33,6 +33,9 @@ def init(
             "--template", help="Start with a small graph to play with; its files are written here."
         ),
     ] = None,
+    if_missing: Annotated[
+        bool, typer.Option("--if-missing", help="Do nothing where a graph is already.")
+    ] = False,
     asked: OnGraph,
     json: JsonOption = False,
 ) -> None:
@@ -48,6 +51,12 @@ def init(
     place = asked.place()
     require_local(place.uri, "init")
     require_folder(place.uri)
+    if if_missing and (commit := _present(place)) is not None:
+        if json:
+            say_json(Initialized(place.uri, commit, None))
+        else:
+            say(f"{place.uri} is a graph already")
+        return
     rows: Path | None = None
     if template is not None:
         schema, queries, rows = copy_template(template, Path())
@@ -70,6 +79,15 @@ def init(
         say(f"initialized {place.uri}")
         if template is not None:
             say(f"try: omnigraph read {place.uri} --query {queries} --name people")
+
+
+def _present(place: Place) -> str | None:
+    """Return the newest commit of the graph that is there; None if none is."""
+    try:
+        with place.open("init") as graph:
+            return graph.snapshot().commit_id
+    except NotFoundError:
+        return None
 
 
 def _make_folder(uri: str) -> None:
