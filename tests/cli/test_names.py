@@ -156,9 +156,10 @@ def test_a_width_that_nothing_offline_makes_is_told_when_the_schema_is_checked(
     assert "OMNIGRAPH_EMBEDDER" in ran.err
 
 
-def test_a_graph_that_is_there_may_be_left_as_it_is(cli, people):
-    ran = cli("init", "--schema", "people.pg", "people.omni", "--if-missing", "--json")
+def test_a_graph_that_is_there_may_be_left_as_it_is(cli, people, tmp_path):
+    (tmp_path / "p.pg").write_text("node P { name: String @key }\n")
+    ran = cli("init", "--schema", "p.pg", people, "--if-missing", "--json")
     assert (ran.code, json.loads(ran.out)["config_path"]) == (0, None)
-    assert cli("init", "--schema", "people.pg", "people.omni").code == 1
-    made = cli("init", "--schema", "people.pg", "other.omni", "--if-missing")
+    assert cli("init", "--schema", "p.pg", people).code == 1
+    made = cli("init", "--schema", "p.pg", "other.omni", "--if-missing")
     assert (made.code, made.out) == (0, "initialized other.omni\n")
