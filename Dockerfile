@@ -32,7 +32,7 @@ COPY --chmod=755 deploy/healthcheck.py /usr/local/bin/omnigraph-healthcheck
 ENV PATH=/opt/omnigraph/bin:/usr/local/bin:/usr/bin:/bin \
     PYTHONUNBUFFERED=1 \
     OMNIGRAPH_BIND=0.0.0.0:8080
-USER omnigraph
+USER 10001:10001
 WORKDIR /var/lib/omnigraph
 EXPOSE 8080
 HEALTHCHECK --interval=30s --timeout=5s --start-period=10s --retries=3 \

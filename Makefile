@@ -11,14 +11,14 @@ SECONDS_SOAK ?= 60
 FAST   := "not slow and not s3 and not crash and not property and not exhaustive"
 PYTHONS ?= 3.11 3.12 3.13
 
-EXTRAS := --extra spark --extra server --extra aws --extra notebook --extra dev
+EXTRAS := --extra spark --extra server --extra aws --extra notebook --extra local --extra dev
 PIN    := --universal --generate-hashes --no-emit-index-url --no-annotate --no-header
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export LANCE_LOG := error
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak lint check coverage pythons format bench prove lock clean
+.PHONY: help setup demo test soak lint check coverage pythons package format bench prove lock clean
 
 help:            ## list the targets
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -69,13 +69,19 @@ $(VENV)/.bench: $(STAMP) requirements-bench.lock
 bench: $(VENV)/.bench ## measure side by side with peers, in one run
 	@$(BIN)/python -m bench $(BENCH)
 
-prove: pythons   ## the slow property and crash tests with many more examples, and a long soak
+prove: pythons package ## the slow property and crash tests with many more examples, and a long soak
 	HYPOTHESIS_PROFILE=prove $(PYTEST) -n $(JOBS) -m "property or crash or exhaustive"
 	$(BIN)/python -m tests.soak --seconds 1200 --processes 3
+
+package: $(STAMP) ## build wheel and sdist into dist/, then walk a first session in a clean environment
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
+	$(BIN)/python tests/support/clean_session.py dist
 
 lock:            ## pin again (needs uv); names no package host
 	uv pip compile pyproject.toml $(EXTRAS) $(PIN) --output-file requirements.lock
 	uv pip compile pyproject.toml $(EXTRAS) --extra bench $(PIN) --output-file requirements-bench.lock
+	uv pip compile pyproject.toml --extra server --extra aws $(PIN) --output-file requirements-server.lock
 
 clean:           ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -11,7 +11,8 @@ WILDCARDS = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "[::]": "[::1]", "::": "[:
 
 def main() -> int:
     """Return 0 if the server is up, else 1."""
-    host, _, port = os.environ.get("OMNIGRAPH_BIND", "0.0.0.0:8080").rpartition(":")
+    bind = os.environ.get("OMNIGRAPH_BIND", "0.0.0.0:8080")  # noqa: TID251 - stands alone
+    host, _, port = bind.rpartition(":")
     address = f"http://{WILDCARDS.get(host, host)}:{port}/healthz"
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:

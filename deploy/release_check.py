@@ -17,7 +17,9 @@ def faults(tag: str, root: Path = ROOT) -> list[str]:
     found = []
     if tag != f"v{version}":
         found.append(f"the tag is {tag}, the package is {version}")
-    if not re.search(rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", changelog, re.MULTILINE):
+    if not re.search(
+        rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", changelog, re.MULTILINE
+    ):
         found.append(f"CHANGELOG.md has no section '## [{version}] - <date>'")
     return found
 

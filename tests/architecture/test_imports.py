@@ -105,5 +105,7 @@ def check_lock(lock):
 def test_the_version_is_stated_once():
     from omnigraph import __version__
 
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["version"] == __version__
+    found = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "version" not in found["project"]
+    stated = (ROOT / found["tool"]["hatch"]["version"]["path"]).read_text()
+    assert f'VERSION = "{__version__}"' in stated
