@@ -47,7 +47,7 @@ def app(people):
 def ask(app, method, path, **more):
     async def run():
         transport = httpx2.ASGITransport(app)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
             return await client.request(method, path, headers={"authorization": "Bearer t"}, **more)
 
     return asyncio.run(run())
@@ -107,7 +107,9 @@ def test_a_route_does_nothing_that_the_policy_denies(app, route):
 
         async def run():
             transport = httpx2.ASGITransport(app)
-            async with httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
+            async with httpx2.AsyncClient(
+                transport=transport, base_url="http://localhost"
+            ) as client:
                 return await client.post(path, headers=app_headers, **more)
 
         answer = asyncio.run(run())

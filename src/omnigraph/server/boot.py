@@ -23,6 +23,7 @@ from omnigraph.graph.configured import graph_options
 from omnigraph.server.admission import WriteCaps
 from omnigraph.server.app import App
 from omnigraph.server.bodies import CallLimits
+from omnigraph.server.browsers import browsers_for
 from omnigraph.server.call import Served, tightened
 from omnigraph.server.execution import Capacity, Execution
 from omnigraph.server.openapi import served_document
@@ -39,7 +40,7 @@ def make_app(options: ServeOptions) -> App:
     """Return the application of one worker."""
     return App(
         partial(_boot, options),
-        frozenset(options.cors_origins),
+        browsers_for(options),
         partial(_reload_on_hangup, options),
     )
 

@@ -186,11 +186,11 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     # Newer names for the same, and what came since.
     Route(
-        "POST", "/query", reads.read, "queries",
+        "POST", "/query", reads.query, "queries",
         action=R, body=bodies.ReadBody, query=("js_safe",), answer=contract.ReadOutput,
     ),
     Route(
-        "POST", "/mutate", writes.change, "mutations",
+        "POST", "/mutate", writes.mutate, "mutations",
         action=W, body=bodies.ChangeBody, answer=contract.ChangeOutput,
     ),
     Route(

@@ -28,6 +28,15 @@ async def change(call: Call) -> MutationResult:
     return await _mutate(call, None)
 
 
+async def mutate(call: Call) -> dict[str, Any]:
+    """Run a mutation like `change`, and return its commit as well."""
+    done = await _mutate(call, None)
+    made, commits = done.commit_id, call.graph.commits
+    commit = None if made is None else await call.look(lambda: commits.get(made))
+    told = done.to_json_value()
+    return told | {"commit": None if commit is None else commit.to_json_value()}
+
+
 async def change_if_at(call: Call) -> MutationResult:
     """Run a mutation only if the branch is still at the commit that a header names."""
     expected = call.exchange.header(IF_COMMIT)
@@ -98,8 +107,13 @@ async def load(call: Call) -> LoadResult:
     """Load JSON lines into a branch that is there, or is to be made from another one."""
     asked: LoadBody = call.body
     how = _how(call, asked.message, asked.on_error, asked.max_errors)
-    mode = Mode.OVERWRITE if asked.mode is None else Mode(asked.mode.value)
-    return await _load(call, asked.data.encode(), asked.branch, asked.from_, mode, how)
+    mode = Mode.MERGE if asked.mode is None else Mode(asked.mode.value)
+    return _based(await _load(call, asked.data.encode(), asked.branch, asked.from_, mode, how))
+
+
+def _based(done: LoadResult) -> LoadResult:
+    """Return a load as the contract has it: there is always a branch it would be made from."""
+    return replace(done, base_branch=done.base_branch or DEFAULT_BRANCH)
 
 
 async def load_lines(call: Call) -> LoadResult:
@@ -111,11 +125,12 @@ async def load_lines(call: Call) -> LoadResult:
     call.branch = branch
     with tempfile.SpooledTemporaryFile(_SPOOL_BYTES) as spool:
         size = await _spooled(call, spool)
-        return await _load(call, NamedBytes(spool, "<body>"), branch, source, mode, how, size)
+        body = NamedBytes(spool, "<body>")
+        return _based(await _load(call, body, branch, source, mode, how, size))
 
 
 def _mode(call: Call) -> Mode:
-    word = call.one("mode") or Mode.OVERWRITE.value
+    word = call.one("mode") or Mode.MERGE.value  # what nobody asked for must not replace anything
     if word not in [one.value for one in Mode]:
         raise bad_request(f"?mode= is overwrite, append or merge, not '{word}'")
     return Mode(word)
