@@ -22,6 +22,7 @@ class Denies:
     """Denies everything it is asked, and remembers it; grants nothing, or only in principle."""
 
     check_source = False
+    hides_rows = False
 
     def __init__(self, in_principle=True):
         self.asked = []

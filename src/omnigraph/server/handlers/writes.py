@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from omnigraph.api.access import Action
+from omnigraph.api.visibility import RowRulesError
 from omnigraph.api.words import DEFAULT_BRANCH, ON_ERROR, REFILL_MODES, Mode, OnError
 from omnigraph.api.writes import EmbedResult, LoadResult, MutationResult
 from omnigraph.base.ids import BranchName
@@ -203,8 +204,10 @@ async def _allow_load(call: Call, branch: BranchName, source: BranchName | None)
         known = await call.look(call.graph.branches.list)
         if branch not in known:
             call.allow(Action.BRANCH_CREATE, branch=source, target=branch)
-            call.allow_source(source)
+            call.allow_source(source, branch)
     call.allow(Action.CHANGE, branch=branch)
+    if call.rows is not None:  # before a large body is taken
+        raise RowRulesError("loading")
 
 
 def _how(
