@@ -56,6 +56,8 @@ def calls(guard, graph):
         "stream": lambda: guard.stream(ALL),
         "profile": lambda: guard.profile(ALL),
         "explain": lambda: guard.explain(ALL),
+        "picture": lambda: guard.picture(ALL),
+        "show": guard.show,
         "read_blob": lambda: guard.read_blob("P", "ada", "bin"),
         "entity": lambda: guard.entity("node:P", "ada"),
         "snapshot": guard.snapshot,
