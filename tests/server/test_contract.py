@@ -4,6 +4,7 @@ import json
 
 import jsonschema_rs
 import orjson
+import pyarrow as pa
 import pytest
 
 from omnigraph import __version__
@@ -443,6 +444,22 @@ def test_large_answers_are_the_same_rows_in_every_layout(ann, branch):
         found = ann.post("/read", asked, headers={"accept": accept, "accept-encoding": "gzip"})
         assert found.headers["content-encoding"] == "gzip"
         assert [orjson.loads(line) for line in found.content.splitlines()] == whole["rows"]
+
+
+def test_an_answer_without_rows_has_its_columns_in_every_layout(ann):
+    text = "query one($n: String) { match { $p: Person $p.name = $n } return { $p.name, $p.age } }"
+    for _ in range(4):  # at first, and once it is at hand
+        for name, rows in (("Ann", 1), ("nobody", 0)):
+            asked = {"query_source": text, "params": {"n": name}}
+            arrow = {"accept": "application/vnd.apache.arrow.stream"}
+            found = ann.post("/read", asked, headers=arrow)
+            assert found.status_code == 200, found.text
+            with pa.ipc.open_stream(found.content) as stream:
+                table = stream.read_all()
+            assert (table.num_rows, table.column_names) == (rows, ["p.name", "p.age"])
+            lines = ann.post("/read", asked, headers={"accept": "application/x-ndjson"})
+            assert len(lines.text.splitlines()) == rows
+            assert check("ReadOutput", ann.post("/read", asked))["columns"] == ["p.name", "p.age"]
 
 
 def test_limits_of_a_request_only_tighten(ann):

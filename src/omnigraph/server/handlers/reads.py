@@ -7,10 +7,11 @@ import threading
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import orjson
+import pyarrow as pa
 
 from omnigraph.api.access import Action
 from omnigraph.api.pictures import PICTURE_NODES, Picture
@@ -27,9 +28,6 @@ from omnigraph.server.call import Call
 from omnigraph.server.http import ARROW, JSON, NDJSON, Flow, Reply
 from omnigraph.server.problems import bad_request
 from omnigraph.server.row_text import arrow_pieces, json_items, ndjson
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BATCH_ROWS = 8_192
 _AT_ONCE_ROWS = 10_000
@@ -231,7 +229,10 @@ class _Either(threading.Event):
 
 def _batches(result: QueryResult) -> Iterator[pa.RecordBatch]:
     found = list(result.batches(BATCH_ROWS))
-    return iter(found or [result.table.schema.empty_table().to_batches()[0]])
+    if found:
+        return iter(found)
+    schema = result.table.schema  # which is told without rows as well
+    return iter([pa.record_batch([pa.array([], one.type) for one in schema], schema=schema)])
 
 
 def _metadata(result: QueryResult) -> dict[str, str]:
