@@ -96,9 +96,20 @@ class DeniedError(OmniGraphError, PermissionError):
 
 
 class BudgetExceededError(OmniGraphError):
-    """A query or job ran into its time, memory or row limit."""
+    """A query or job ran into its time, memory or row limit.
+
+    Attributes:
+        limit: what was allowed: seconds, bytes or rows.
+    """
 
     kind = ErrorKind.BUDGET_EXCEEDED
+    limit: float | None = None
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, limit: float | None = None
+    ) -> None:
+        self.limit = limit
+        super().__init__(message, hint=hint)
 
 
 class StorageError(OmniGraphError, OSError):

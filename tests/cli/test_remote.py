@@ -1,10 +1,14 @@
 """Every command says the same of a graph on disk and of the same graph on a server."""
 
+import io
+import json
 import re
 import shutil
 
 import pytest
+import typer.main
 
+from omnigraph.cli.tree import app
 from tests.support.servers import server_thread
 
 READ = ["read", "-q", "people.gq", "-n", "adults", "-p", "min=1"]
@@ -60,10 +64,21 @@ READS = [
     ["blame", "node:Person", "Ann"],
     ["blame", "node:Person", "nobody"],
     ["schema", "get"],
+    ["schema", "show"],
     ["schema", "get", "--json"],
     ["schema", "diff", "main", "taller.pg"],
     ["schema", "history"],
     ["schema", "history", "--json"],
+    ["diff", "main", "side", "--format", "table"],
+    ["diff", "main", "side", "--type", "Person", "--op", "insert", "--json"],
+    ["changes", "--branch", "side", "--type", "Person"],
+    ["history", "node:Person", "nobody"],
+    ["blame", "node:Person", "Ann", "--json"],
+    ["commit", "list", "--graph"],
+    ["commit", "show", "first", "--json"],
+    ["run", "show", "01HXXXXXXXXXX", "--json"],
+    ["du"],
+    ["du", "--json"],
     ["index", "list"],
     ["index", "list", "--branch", "side", "--json"],
 ]
@@ -113,6 +128,8 @@ FRESH = [
     ["cleanup", "--keep", "1", "--older-than", "7d", "--json"],
     ["cleanup", "--older-than", "0", "--confirm"],
     ["cleanup"],
+    ["run", "publish", "01HXXXXXXXXXX"],
+    ["run", "abort", "01HXXXXXXXXXX"],
     ["index", "build"],
     ["index", "build", "--branch", "side", "--json"],
 ]
@@ -127,6 +144,12 @@ REFUSED = [
     ["embed", "--graph"],
     ["serve"],
 ]
+NOT_OF_A_GRAPH = {
+    ("fmt",), ("version",), ("schema", "check"), ("schema", "infer"), ("query", "check"),
+    ("policy", "validate"), ("policy", "test"), ("policy", "explain"),
+}  # fmt: skip
+ELSEWHERE = {("shell",), ("doctor",)}
+"""Told by tests of their own: one is typed into, the other is about the machine."""
 VOLATILE = (
     (re.compile(r"\b01[0-9A-Z]{24}\b"), "<id>"),
     (re.compile(r'"created_at": ?\d+'), '"created_at": 0'),
@@ -217,6 +240,22 @@ def plain(ran, address, folder):
             said = pattern.sub(stead, said)
         found.append(said)
     return ran.code, *found
+
+
+def leaves(command, words=()):
+    """Yield every command of a tree."""
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield words
+        return
+    for name, one in below.items():
+        yield from leaves(one, (*words, name))
+
+
+def test_every_command_is_asked_of_a_server_or_needs_none():
+    asked = {tuple(one[:size]) for one in (*READS, *FRESH, *REFUSED) for size in (1, 2)}
+    known = set(leaves(typer.main.get_command(app)))
+    assert known - asked == ELSEWHERE | NOT_OF_A_GRAPH
 
 
 @pytest.mark.parametrize("arguments", READS, ids=" ".join)
@@ -340,3 +379,23 @@ def test_the_shell_works_on_a_server(cli, people, address, monkeypatch):
     )
     ran = cli("shell", "--uri", address, "--json")
     assert '"n": 3' in ran.out, ran.err
+
+
+def test_a_doctor_looks_at_a_graph_on_a_server(cli, people, address):
+    ran = cli("doctor", "--uri", address, "--json")
+    (found,) = [one for one in json.loads(ran.out)["checks"] if one["name"] == "graph"]
+    assert (found["status"], found["detail"].startswith(f"{address}: ")) == ("ok", True)
+    gone = cli("doctor", "--uri", "http://127.0.0.1:9", "--json")
+    assert (gone.code, "does not answer" in gone.out) == (1, True)
+
+
+def test_a_shell_is_typed_into_a_graph_on_a_server(cli, people, address, monkeypatch):
+    def typed(uri):
+        lines = "match { $p: Person } return { $p.name };\n\\schema\n\\x\n"
+        monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+        ran = cli("shell", "--uri", uri)
+        return ran.code, *(re.sub(r"\d[\d.]* ms", "", one) for one in (ran.out, ran.err))
+
+    local = typed("people.omni")
+    assert "Ann" in local[1]
+    assert typed(address) == local

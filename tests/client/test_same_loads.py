@@ -68,6 +68,8 @@ def test_a_tar_with_holes_is_refused(address):
         info.type = tarfile.GNUTYPE_SPARSE
         tar.addfile(info)
     with httpx2.Client(timeout=120) as http:
-        told = http.post(f"{address}/load/files?mode=append", content=text.getvalue())
+        said = {"content-type": "application/x-tar"}
+        url = f"{address}/load/files?mode=append"
+        told = http.post(url, content=text.getvalue(), headers=said)
     assert told.status_code == 400, told.text
     assert "is no file of a load" in told.text or "no tar of files" in told.text

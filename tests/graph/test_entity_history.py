@@ -183,3 +183,11 @@ def test_only_what_changed_is_looked_through(graph, monkeypatch):
     ]
     assert searched
     assert max(searched) < 50, "files that stayed are not read again"
+
+
+def test_a_row_with_a_blob_is_told_as_json(graph):
+    line = b'{"type":"Person","data":{"name":"bob","photo":"base64:aGk="}}\n'
+    graph.load(line, "merge")
+    (told,) = graph.entity_rows("node:Person", "bob").to_json_rows()
+    assert told["photo"] == "base64:aGk="  # as an export has it
+    assert graph.entity("node:Person", "bob")["photo"] == b"hi"

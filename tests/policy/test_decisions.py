@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.api.access import AccessDecision, AccessRequest, Action
+from omnigraph.api.visibility import RowRules
 from omnigraph.policy.cedar import CedarError, CedarJudge, cedar_text, require_agreement
 from omnigraph.policy.decide import Judge
 from omnigraph.policy.model import BRANCH_ACTIONS, TARGET_ACTIONS, Policy, Rule, Scope
@@ -135,3 +136,50 @@ def test_a_policy_can_be_shown_in_cedar():
     assert text.count("permit (") == 5
     assert '@id("b-write:change")' in text
     assert "when { context.has_branch && !context.branch_is_protected };" in text
+
+
+ROWS = Policy(
+    {"team": ("ann", "bob"), "more": ("bob",), "all": ("cy",)},
+    frozenset({"main"}),
+    (
+        Rule("public", "team", (Action.READ,), Scope.ANY, None, ("P", "Q"), "$n.a = 1"),
+        Rule("other", "more", (Action.READ,), Scope.PROTECTED, None, ("P",), "$n.b = 2"),
+        Rule("whole", "more", (Action.READ,), Scope.PROTECTED, None, ("Q", "E")),
+        Rule("free", "more", (Action.READ,), Scope.UNPROTECTED),
+        Rule("cy", "all", (Action.READ, Action.EXPORT)),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("actor", "branch", "shown"),
+    [
+        ("ann", "main", {"P": {"$n.a = 1"}, "Q": {"$n.a = 1"}}),
+        ("bob", "main", {"P": {"$n.a = 1", "$n.b = 2"}, "Q": None, "E": None}),
+        ("bob", "dev", None),
+        ("cy", "main", None),
+        ("eve", "main", None),
+    ],
+)
+def test_rules_add_up_to_the_rows_that_are_shown(actor, branch, shown):
+    judge = Judge(ROWS)
+    want = shown and RowRules.of({n: one and frozenset(one) for n, one in shown.items()})
+    assert judge.hides_rows
+    assert judge.rows(actor, Action.READ, branch) == want
+    assert judge.rows(actor, Action.EXPORT, branch) is None
+
+
+def test_who_looks_at_two_states_sees_what_both_show():
+    def of(**shown):
+        return RowRules.of({name: one and frozenset(one) for name, one in shown.items()})
+
+    some, all_of_it = of(P={"$n.a = 1"}, Q=None), of(P=None, Q=None, E=None)
+    assert some.within(None) == some.within(some) == some
+    assert some.within(all_of_it) == all_of_it.within(some) == some
+    assert some.within(of(P={"$n.b = 2"}, Q={"$n.b = 2"})) == of(Q={"$n.b = 2"})
+
+
+def test_rules_on_rows_are_noted_in_cedar_and_change_no_decision():
+    require_agreement(ROWS, Judge(ROWS), "g")
+    assert '@types("P, Q")\n@where("$n.a = 1")\npermit (' in cedar_text(ROWS, "g")
+    assert not Judge(POLICY).hides_rows

@@ -8,6 +8,7 @@ import pytest
 import omnigraph
 from omnigraph.api import protocols
 from omnigraph.api.access import Action
+from omnigraph.api.visibility import RowRulesError
 from omnigraph.errors import BadRequestError, DeniedError, NotFoundError
 from omnigraph.policy.decide import Judge
 from omnigraph.policy.guard import GuardedGraph
@@ -55,6 +56,8 @@ def calls(guard, graph):
         "stream": lambda: guard.stream(ALL),
         "profile": lambda: guard.profile(ALL),
         "explain": lambda: guard.explain(ALL),
+        "picture": lambda: guard.picture(ALL),
+        "show": guard.show,
         "read_blob": lambda: guard.read_blob("P", "ada", "bin"),
         "entity": lambda: guard.entity("node:P", "ada"),
         "snapshot": guard.snapshot,
@@ -290,3 +293,54 @@ def test_a_commit_that_stands_in_for_the_base_of_a_merge_has_to_be_readable(grap
     with pytest.raises(DeniedError, match="'read' on branch 'secret'"):
         guard.branches.merge("other", "dev", base=secret, preview=True)
     assert guard.branches.merge("other", "dev", preview=True).total_conflicts == 0
+
+
+SOME = Policy(
+    {"team": ("ann",)},
+    frozenset({"main"}),
+    (
+        Rule(
+            "some",
+            "team",
+            (Action.READ, Action.EXPORT),
+            Scope.PROTECTED,
+            None,
+            ("P",),
+            '$n.name != "ada"',
+        ),
+        Rule("free", "team", (Action.READ, Action.EXPORT), Scope.UNPROTECTED),
+        Rule("write", "team", (Action.CHANGE,), Scope.ANY),
+        Rule(
+            "make",
+            "team",
+            (Action.BRANCH_CREATE, Action.BRANCH_MERGE, Action.SCHEMA_APPLY),
+            None,
+            Scope.ANY,
+        ),
+    ),
+)
+HIDDEN = {
+    "mutate", "load", "embed", "diff", "changes", "entity_history", "blame", "revert",
+    "cherry_pick", "apply_schema", "branches.create", "branches.merge", "branches.reset",
+}  # fmt: skip
+
+
+def test_who_sees_some_rows_reads_those_and_is_refused_what_needs_all(graph):
+    graph.mutate('insert P { name: "eve" }')
+    guard = guarded(graph, policy=SOME)
+    assert [row["n"] for row in guard.query(ALL).to_dicts()] == ["eve"]
+    assert guard.entity("node:P", "ada") is None
+    assert guard.snapshot().tables[0].row_count == 1
+    assert [row["n"] for row in guard.branch("main").query(ALL).to_dicts()] == ["eve"]
+    at = graph.snapshot().commit_id
+    assert [row["n"] for row in guard.at(at).query(ALL).to_dicts()] == ["eve"]
+    assert b"ada" not in b"".join(guard.iter_export())
+    assert [row["n"] for row in guard.branch("dev").query(ALL).to_dicts()] == ["ada"]
+    for name, call in calls(guard, graph):
+        if name in HIDDEN:
+            with pytest.raises(RowRulesError):
+                call()
+    with pytest.raises(RowRulesError):
+        guard.ingest(b"", branch="new", source="main")
+    assert graph.branches.list() == ["main", "dev", "secret"]
+    guard.branch("dev").mutate('insert P { name: "free" }')

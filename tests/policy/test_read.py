@@ -66,6 +66,14 @@ BAD = [
     ("branch_scope: any", "branch_scop: any", "unknown key `rules[0].allow.branch_scop`"),
     ("- id: team-read", "- name: team-read", "a rule has no `name`"),
     ("- id: team-read", "- id: team-read\n    effect: permit", "a rule has no `effect`"),
+    ("branch_scope: any", "types: []", "'team-read' must include at least one type"),
+    ("branch_scope: any", "types: ['']", "'team-read' contains a blank type"),
+    ("branch_scope: any", "where: $n.age > 3", "'team-read' uses where without types"),
+    ("branch_scope: any", "types: [P], where: $n.age >", "'team-read': "),
+    ("branch_scope: any", "types: [P], where: '$n knows $m'", "properties of $n alone"),
+    ("branch_scope: any", "types: [P], where: 'not { $n.age = 1 }'", "properties of $n alone"),
+    ("[branch-merge]", "[branch_merge], types: [P]", "unsupported action 'branch_merge'"),
+    ("[read, export]", "[read, change], types: [P]", "unsupported action 'change'"),
     ("rules:\n", "rules: yes\nmore:\n", "`rules` must be a list"),
     ("{ group: team }", "team", "`rules[0].allow.actors` must be a mapping"),
 ]
@@ -100,3 +108,17 @@ def test_what_is_probably_not_meant_is_warned_about(before, after, says):
 def test_who_asks_for_the_source_is_not_warned_about_copies():
     text = GOOD.replace("scope: protected", "scope: any") + "check_source: true\n"
     assert policy(text).warnings() == ()
+
+
+def test_a_rule_may_show_some_rows_only():
+    text = GOOD.replace("branch_scope: any", "types: [P, Q], where: $n.vis = 'public'")
+    rule = policy(text).rules[0]
+    assert (rule.types, rule.where) == (("P", "Q"), '$n.vis = "public"')
+    assert policy(GOOD).rules[0].types == ()
+    more = (
+        text
+        + """  - id: all
+    allow: { actors: { group: team }, actions: [export], branch_scope: any }
+"""
+    )
+    assert "shows its group every row" in " ".join(policy(more).warnings())

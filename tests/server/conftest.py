@@ -23,7 +23,8 @@ class Asker:
     headers: dict[str, str]
 
     def __call__(self, method, path, *, json=None, headers=None, **more):
-        said = self.headers | (headers or {})
+        body = {"content-type": "application/json"} if "content" in more else {}
+        said = self.headers | body | (headers or {})
         return self.client.request(method, self.address + path, json=json, headers=said, **more)
 
     def get(self, path, **more):

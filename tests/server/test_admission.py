@@ -255,7 +255,7 @@ def test_a_small_query_that_is_ready_takes_no_slot_and_no_thread(people):
 
     async def work():
         transport = httpx2.ASGITransport(app)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
             for _ in range(3):  # once it is wanted again, it is kept
                 first = await client.post("/read", json=asked)
             served.execution.reads = None  # whoever asks for a slot now fails

@@ -4,6 +4,7 @@ import json
 
 import jsonschema_rs
 import orjson
+import pyarrow as pa
 import pytest
 
 from omnigraph import __version__
@@ -175,6 +176,30 @@ def test_lines_can_be_the_body_itself(ann, branch):
     assert "<body>:1" in bad.json()["error"]
 
 
+@pytest.mark.parametrize("path", ["/load", "/load/ndjson"])
+def test_a_load_replaces_nothing_unless_told_to(ann, branch, path):
+    line = b'{"type":"Person","data":{"name":"Eve"}}\n'
+    if path == "/load":
+        done = ann.post(path, {"data": line.decode(), "branch": branch})
+    else:
+        lines = {"content-type": "application/x-ndjson"}
+        done = ann.post(path, params={"branch": branch}, content=line, headers=lines)
+    assert check("IngestOutput", done)["mode"] == "merge"
+    count = {"query": "query n() { match { $p: Person } return { count($p) as n } }"}
+    assert ann.post("/query", count | {"branch": branch}).json()["rows"] == [{"n": 4}]
+
+
+def test_newer_names_say_which_commit_was_read_and_made(ann, branch):
+    asked = {"query": ADD, "name": "add", "params": {"name": "Dan"}, "branch": branch}
+    done = check("ChangeOutput", ann.post("/mutate", asked))
+    assert done["commit"]["graph_commit_id"] == done["commit_id"]
+    assert done["commit"]["actor_id"] == "act-ann"
+    found = check("ReadOutput", ann.post("/query", {"query": ADULTS, "branch": branch}))
+    assert found["graph_commit_id"] == done["commit_id"]
+    nothing = {"query": 'query no() { delete Person where name = "nobody" }', "branch": branch}
+    assert ann.post("/mutate", nothing).json()["commit"] is None
+
+
 def test_an_export_loads_back(ann, branch):
     answer = ann.post("/export", {})
     assert answer.headers["content-type"] == "application/x-ndjson; charset=utf-8"
@@ -243,6 +268,7 @@ def test_runs_are_ended_without_a_body(ann):
         ("/read", {"query_source": ADULTS, "params": [1]}, "params must be a JSON object"),
         ("/read", {"query_source": ADULTS, "branch": "../x"}, "is not a branch name"),
         ("/read", {"query_source": "people.gq"}, "<query>:1:1"),
+        ("/read", {"query_source": ADULTS + ADULTS.replace("adults", "x")}, "multiple queries"),
         ("/branches", {"name": "__run__x"}, "internal system ref"),
         ("/ingest", {"data": "{}\n", "mode": "upsert"}, "Invalid enum value"),
         ("/revert", {"commit": "x", "strategy": "mine"}, "strategy is fail, ours, theirs"),
@@ -420,11 +446,32 @@ def test_large_answers_are_the_same_rows_in_every_layout(ann, branch):
         assert [orjson.loads(line) for line in found.content.splitlines()] == whole["rows"]
 
 
+def test_an_answer_without_rows_has_its_columns_in_every_layout(ann):
+    text = "query one($n: String) { match { $p: Person $p.name = $n } return { $p.name, $p.age } }"
+    for _ in range(4):  # at first, and once it is at hand
+        for name, rows in (("Ann", 1), ("nobody", 0)):
+            asked = {"query_source": text, "params": {"n": name}}
+            arrow = {"accept": "application/vnd.apache.arrow.stream"}
+            found = ann.post("/read", asked, headers=arrow)
+            assert found.status_code == 200, found.text
+            with pa.ipc.open_stream(found.content) as stream:
+                table = stream.read_all()
+            assert (table.num_rows, table.column_names) == (rows, ["p.name", "p.age"])
+            lines = ann.post("/read", asked, headers={"accept": "application/x-ndjson"})
+            assert len(lines.text.splitlines()) == rows
+            assert check("ReadOutput", ann.post("/read", asked))["columns"] == ["p.name", "p.age"]
+
+
 def test_limits_of_a_request_only_tighten(ann):
     asked = {"query_source": ADULTS, "limits": {"rows": 1}}
     refused = check("ErrorOutput", ann.post("/read", asked), 413)
     assert refused["code"] == "bad_request"
-    assert refused["resource_limit"]["resource"] == "rows"
+    assert refused["resource_limit"] == {"resource": "rows", "limit": 1}
+    late = ann.post("/read", asked | {"limits": {"seconds": 1e-9}})
+    assert check("ErrorOutput", late, 413)["resource_limit"] == {
+        "resource": "seconds",
+        "limit": 1e-9,
+    }
     assert ann.post("/read", asked | {"limits": {"rows": 10**9}}).status_code == 200
     assert ann.post("/read", asked | {"limits": {"seconds": -1}}).status_code == 400
 

@@ -22,6 +22,7 @@ class Denies:
     """Denies everything it is asked, and remembers it; grants nothing, or only in principle."""
 
     check_source = False
+    hides_rows = False
 
     def __init__(self, in_principle=True):
         self.asked = []
@@ -47,7 +48,7 @@ def app(people):
 def ask(app, method, path, **more):
     async def run():
         transport = httpx2.ASGITransport(app)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
             return await client.request(method, path, headers={"authorization": "Bearer t"}, **more)
 
     return asyncio.run(run())
@@ -107,7 +108,9 @@ def test_a_route_does_nothing_that_the_policy_denies(app, route):
 
         async def run():
             transport = httpx2.ASGITransport(app)
-            async with httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
+            async with httpx2.AsyncClient(
+                transport=transport, base_url="http://localhost"
+            ) as client:
                 return await client.post(path, headers=app_headers, **more)
 
         answer = asyncio.run(run())

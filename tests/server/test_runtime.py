@@ -32,8 +32,11 @@ def raw(server, request: bytes) -> bytes:
 
 def head(body=b"", *, method=b"POST", path=b"/read", extra=b""):
     return (
-        method + b" " + path + b" HTTP/1.1\r\nhost: x\r\nauthorization: Bearer token-of-ann\r\n"
-        b"connection: close\r\n" + extra + b"\r\n" + body
+        method
+        + b" "
+        + path
+        + b" HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer token-of-ann\r\n"
+        b"content-type: application/json\r\nconnection: close\r\n" + extra + b"\r\n" + body
     )
 
 
@@ -122,7 +125,9 @@ def test_a_write_under_way_is_finished_before_the_end(people, http):
 
         def load():
             params = {"mode": "append"}
-            done.append(http.post(f"{address}/load/ndjson", params=params, content=lines))
+            said = {"content-type": "application/x-ndjson"}
+            url = f"{address}/load/ndjson"
+            done.append(http.post(url, params=params, content=lines, headers=said))
 
         thread = threading.Thread(target=load)
         thread.start()
@@ -203,6 +208,7 @@ def test_a_body_that_is_too_large_is_answered_to_clients_that_only_send(served, 
         (b"{", "the request body is wrong"),
         (b"[]", "the request body is wrong"),
         (b"\xff\xfe", "the request body is wrong"),
+        (b'{"query_source": "\xff"}', "the request body is not UTF-8"),
         (b"[" * 100_000, "the request body"),
     ],
 )

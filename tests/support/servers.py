@@ -16,6 +16,7 @@ import uvicorn
 
 from omnigraph.server.app import App
 from omnigraph.server.boot import served_by
+from omnigraph.server.browsers import browsers_for
 from omnigraph.server.options import ServeOptions
 
 PATIENCE_S = 120
@@ -109,7 +110,7 @@ def server_thread(uri: str, **options: object) -> Iterator[str]:
     async def boot():
         return served_by(given)
 
-    app = App(boot, frozenset(given.cors_origins))
+    app = App(boot, browsers_for(given))
     config = uvicorn.Config(app, port=0, lifespan="on", log_config=None, access_log=False)
     server = uvicorn.Server(config)
     listening = threading.Event()

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from omnigraph.api.visibility import RowRules
 from omnigraph.base.ids import BranchName
 
 
@@ -47,6 +48,15 @@ class AccessPolicy(Protocol):
     @property
     def check_source(self) -> bool:
         """Whether making or merging a branch also needs `read` on where it comes from."""
+        ...
+
+    @property
+    def hides_rows(self) -> bool:
+        """Whether any rule names types: if none does, everybody sees every row."""
+        ...
+
+    def rows(self, actor: str, action: Action, branch: BranchName | None) -> RowRules | None:
+        """Return which rows an actor who may do something there sees; None is all of them."""
         ...
 
     def decide(self, request: AccessRequest) -> AccessDecision:

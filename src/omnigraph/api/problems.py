@@ -31,7 +31,17 @@ CODES: Final = {
 }
 """The few words clients know; an outcome that is still open has none."""
 
-_FIELDS: Final = ("param", "reason", "branch", "expected", "actual", "table", "name", "total")
+_FIELDS: Final = (
+    "param",
+    "reason",
+    "branch",
+    "expected",
+    "actual",
+    "table",
+    "name",
+    "total",
+    "limit",
+)
 """Attributes of errors that may leave the process, where they are words or numbers."""
 
 
@@ -50,7 +60,7 @@ def details(error: OmniGraphError) -> dict[str, Any]:
     """Return what an error has beside its words, as far as a caller can use it."""
     found: dict[str, Any] = {}
     fields = {name: getattr(error, name, None) for name in _FIELDS}
-    told = {name: one for name, one in fields.items() if isinstance(one, str | int)}
+    told = {name: one for name, one in fields.items() if isinstance(one, str | int | float)}
     if told:
         found["fields"] = told
     # By what an error has and not by its class: a surface must not load the rooms that raise it.
@@ -76,7 +86,8 @@ def details(error: OmniGraphError) -> dict[str, Any]:
         commit = getattr(error, "commit_id", None)
         found["recovery_required"] = {"operation_id": None, "commit_id": commit}
     if error.kind is ErrorKind.BUDGET_EXCEEDED:
-        found["resource_limit"] = {"resource": _resource(error.message), "limit": None}
+        limit = getattr(error, "limit", None)
+        found["resource_limit"] = {"resource": _resource(error.message), "limit": limit}
     return found
 
 

@@ -150,6 +150,7 @@ class Account:
             f"the memory budget of the process is {limit}",
             hint="run fewer at a time, or raise limits.process_memory "
             "(OMNIGRAPH_PROCESS_MEMORY); none switches it off",
+            limit=limit,
         )
 
     def give_back(self, nbytes: int) -> None:
@@ -255,9 +256,11 @@ class Budget:
             raise QueryCancelledError(f"the {self.what} was cancelled in {step}")
         if self._deadline is not None and self._clock.monotonic() > self._deadline:
             REFUSALS.add(1, "time")
+            seconds = self.limits.seconds
             raise BudgetExceededError(
-                f"{step} ran past the time budget of {self.limits.seconds} s",
+                f"{step} ran past the time budget of {seconds} s",
                 hint=f"add filters, or raise the time budget: {self._ways('seconds')}",
+                limit=None if seconds is DEFAULT else seconds,
             )
         if rows:
             if self._max_rows is not None and rows > self._max_rows:
@@ -265,6 +268,7 @@ class Budget:
                 raise BudgetExceededError(
                     f"{step} needs {rows} rows; the row budget is {self._max_rows}",
                     hint=f"add filters or a limit, or raise the row budget: {self._ways('rows')}",
+                    limit=self._max_rows,
                 )
             self.hold(step, rows * columns * NUMBER_BYTES)
 
@@ -279,6 +283,7 @@ class Budget:
             raise BudgetExceededError(
                 f"{step} needs {total} bytes; the memory budget is {most}",
                 hint=f"add filters or a limit, or raise the memory budget: {self._ways('bytes')}",
+                limit=most,
             )
         if total > _UNCOUNTED:
             self._account.take(step, total - self._taken)

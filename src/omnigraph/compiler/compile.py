@@ -119,9 +119,9 @@ class AmbiguousQueryError(BadRequestError):
     """A text has several queries, or none, and no name was given."""
 
     def __init__(self, known: tuple[str, ...]) -> None:
-        count = len(known)
+        count = f"multiple queries ({len(known)})" if known else "no queries"
         names = f"name one of {', '.join(known)}" if known else None
-        super().__init__(f"the text has {count} queries; which one is meant?", hint=names)
+        super().__init__(f"the text has {count}; which one is meant?", hint=names)
 
 
 def compile_file(catalog: Catalog, source: Source) -> tuple[CompiledQuery, ...]:

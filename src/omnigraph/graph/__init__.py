@@ -1,12 +1,11 @@
 """`Graph`: what a Python program holds. Porcelain and wiring over the engine and the pipeline.
 
 In control-flow order: `graph` (a handle: main, and the whole graph), `branch` (a view that writes),
-`view` (one state, for reading), `changes` (diffs, the feed, the life of nodes and edges), `history`
-(branches and commits), `runs` (writes that are published together), `schemas`
-(changed, compared, as they were), `state` (what all handles
-share), `configured` (from settings to options), `options`,
-`requests` (what a write brings along), `turns` (readers give way to writers),
-`spark_source` (graphs as Spark reads them).
+`view` (one state, for reading), `seen` (a graph of which some rows are hidden), `changes` (diffs,
+the feed, the life of nodes and edges), `history` (branches and commits), `runs` (writes that are
+published together), `schemas` (changed, compared, as they were), `state` (what all handles share),
+`configured` (from settings to options), `options`, `requests` (what a write brings along), `turns`
+(readers give way to writers), `spark_source` (graphs as Spark reads them).
 """
 
 from omnigraph.api.history import GraphCommit

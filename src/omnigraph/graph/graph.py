@@ -82,6 +82,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from omnigraph.api.access import AccessPolicy
+    from omnigraph.api.visibility import RowRules
+    from omnigraph.graph.seen import SeenGraph
     from omnigraph.pipeline.inputs.sources import Data
     from omnigraph.policy.guard import GuardedGraph
 
@@ -150,6 +152,15 @@ class Graph(Closing):
         from omnigraph.policy.guard import GuardedGraph  # needed by few programs
 
         return GuardedGraph(self, policy, actor)
+
+    def under(self, rules: RowRules) -> SeenGraph:
+        """Return this graph with the rows that rules show; see `omnigraph.graph.seen`.
+
+        Whatever needs to see the other rows is refused through it.
+        """
+        from omnigraph.graph.seen import SeenGraph  # needed where a policy names types
+
+        return SeenGraph(self, self._state, rules)
 
     def branch(self, name: str) -> GraphBranch:
         """Return a branch: to be read as it is at every call, and to be written.

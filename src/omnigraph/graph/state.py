@@ -10,6 +10,7 @@ from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.config.environment import process_environment
 from omnigraph.config.limits import limits_in_force
 from omnigraph.engine.contract import Catalogs
+from omnigraph.engine.image.cache import ImageCache
 from omnigraph.engine.read.reader import GraphReader
 from omnigraph.engine.write.writer import GraphWriter
 from omnigraph.errors import BadRequestError
@@ -36,7 +37,7 @@ class GraphState:
         self.embedder = chosen_embedder(options, environment)
         embedder, watch = self.embedder, Watch(options.clock, self.options.slow_query_ms)
         self.catalogs = Catalogs()
-        self.reader = GraphReader(self.catalogs, options.image_bytes, embedder, watch)
+        self.reader = GraphReader(self.catalogs, ImageCache(options.image_bytes), embedder, watch)
         self.writer = GraphWriter(self.catalogs, self.reader.cache, embedder, watch)
 
     @property

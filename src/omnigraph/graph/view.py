@@ -30,6 +30,7 @@ from omnigraph.compiler.source import Source
 from omnigraph.config.texts import read_query
 from omnigraph.engine.contract import SCHEMA_FILE
 from omnigraph.engine.read.blob_bytes import blob_bytes
+from omnigraph.engine.read.reader import GraphReader
 from omnigraph.graph.history import graph_snapshot
 from omnigraph.graph.state import GraphState
 from omnigraph.graph.turns import TURNS
@@ -53,6 +54,11 @@ class GraphView:
 
     def __repr__(self) -> str:
         return f"GraphView({self._state.described()})"
+
+    @property
+    def _reader(self) -> GraphReader:
+        """What queries are run by."""
+        return self._state.reader
 
     @property
     def uri(self) -> str:
@@ -101,7 +107,7 @@ class GraphView:
         state, snapshot = self._state, self._take()
         with state.query_budget(limits, cancel) as budget:
             text = read_query(source, params)
-            found = state.reader.query(snapshot, text, name, params, budget)
+            found = self._reader.query(snapshot, text, name, params, budget)
         given = (text, name, params)
         found.draw = lambda most: self._picture(snapshot, *given, most, limits, cancel)
         return found
@@ -151,7 +157,7 @@ class GraphView:
         state, most = self._state, picture_nodes_argument(max_nodes)
         with state.query_budget(limits, cancel) as budget:
             text = read_query(source, params)
-            return state.reader.picture(snapshot, text, name, params, budget, most)
+            return self._reader.picture(snapshot, text, name, params, budget, most)
 
     def query_at_hand(
         self,
@@ -168,7 +174,7 @@ class GraphView:
         state = self._state
         with state.query_budget(limits) as budget:
             text = read_query(source, params)
-            return state.reader.query_at_hand(self._take(), text, name, params, budget)
+            return self._reader.query_at_hand(self._take(), text, name, params, budget)
 
     def stream(
         self,
@@ -191,7 +197,7 @@ class GraphView:
         try:
             with budget.current():
                 given = (self._take(), read_query(source, params), name, params)
-                return self._state.reader.stream(*given, budget, batch_rows)
+                return self._reader.stream(*given, budget, batch_rows)
         except BaseException:
             budget.close()
             raise
@@ -211,7 +217,7 @@ class GraphView:
         """
         state = self._state
         with state.query_budget(limits, cancel) as budget:
-            return state.reader.profile(
+            return self._reader.profile(
                 self._take(), read_query(source, params), name, params, budget
             )
 
@@ -220,7 +226,7 @@ class GraphView:
 
         Behind each stands how it gets at its rows, and how many are expected.
         """
-        return FixedText(self._state.reader.explain(self._take(), read_query(source), name))
+        return FixedText(self._reader.explain(self._take(), read_query(source), name))
 
     def read_blob(self, type_name: str, id: str, prop: str) -> bytes | None:
         """Return the bytes of one Blob, of which queries only return a description.

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from omnigraph.api.access import AccessPolicy, AccessRequest, Action
 from omnigraph.api.protocols import AnyGraph
+from omnigraph.api.visibility import RowRules, RowRulesError
 from omnigraph.api.words import DEFAULT_BRANCH, Moment
 from omnigraph.base.ids import BranchName
 from omnigraph.errors import DeniedError, NotFoundError
+from omnigraph.policy.rows import require_same_rows, rows_for
 from omnigraph.storage.files.layout import parse_branch
 
 _SINCE_FORK = "..."
@@ -38,10 +42,32 @@ class Gate:
         if not found.allowed:
             raise DeniedError(found.message)
 
-    def pass_source(self, moment: Moment, branch: str = DEFAULT_BRANCH) -> None:
-        """Judge that rows are taken from a state, where the policy asks for that."""
+    def seen(self, action: Action, *moments: Moment, branch: str = DEFAULT_BRANCH) -> AnyGraph:
+        """Return the graph with the rows the actor sees of some states for what they do there.
+
+        Raises:
+            RowRulesError: some rows are hidden, and the graph cannot leave rows out.
+        """
+        if not self.policy.hides_rows:
+            return self.graph
+        shown: RowRules | None = None
+        for moment in moments:
+            for one in self._branches_of(moment, branch):
+                found = rows_for(self.policy, self.actor, action, one)
+                shown = shown if found is None else found.within(shown)
+        if shown is None:
+            return self.graph
+        if not hasattr(self.graph, "under"):
+            raise RowRulesError("a graph that is not opened here")
+        found = self.graph.under(shown)
+        return cast("AnyGraph", found)  # it refuses what it lacks
+
+    def pass_source(self, moment: Moment, target: str, branch: str = DEFAULT_BRANCH) -> None:
+        """Judge that rows are taken from a state to a branch."""
         if self.policy.check_source:
             self.pass_moment(moment, branch=branch)
+        for one in self._branches_of(moment, branch) if self.policy.hides_rows else ():
+            require_same_rows(self.policy, self.actor, one, parse_branch(target))
 
     def pass_moment(
         self, moment: Moment, action: Action = Action.READ, *, branch: str = DEFAULT_BRANCH
@@ -57,6 +83,16 @@ class Gate:
             return
         for part in moment.split(_SINCE_FORK):
             self.pass_(action, branch=self._branch_of(part))
+
+    def _branches_of(self, moment: Moment, branch: str) -> Iterator[BranchName]:
+        """Yield the branches by which a state is judged."""
+        if isinstance(moment, int):
+            yield parse_branch(branch)
+            return
+        for part in moment.split(_SINCE_FORK):
+            found = self._branch_of(part)
+            if found is not None:
+                yield found
 
     def _branch_of(self, part: str) -> BranchName | None:
         """Return the branch a part of the past belongs to; None if nothing has that name."""

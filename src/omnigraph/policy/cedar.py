@@ -38,12 +38,18 @@ def _permits(policy: Policy, repo: str) -> Iterator[tuple[str, str]]:
             name = f"{rule.id}:{action}"
             yield (
                 rule.id,
-                f"@id({_literal(name)})\npermit (\n"
+                f"@id({_literal(name)})\n{_rows(rule)}permit (\n"
                 f"  principal in Omnigraph::Group::{_literal(rule.group)},\n"
                 f"  action == Omnigraph::Action::{_literal(action)},\n"
                 f"  resource == Omnigraph::Repo::{_literal(repo)}\n"
                 f") when {{ {_condition(rule)} }};",
             )
+
+
+def _rows(rule: Rule) -> str:
+    """Return as notes which rows a rule shows: Cedar decides on requests, not on rows."""
+    types = f"@types({_literal(', '.join(rule.types))})\n" if rule.types else ""
+    return types + ("" if rule.where is None else f"@where({_literal(rule.where)})\n")
 
 
 def _condition(rule: Rule) -> str:

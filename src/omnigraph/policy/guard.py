@@ -104,10 +104,14 @@ class GuardedGraph(GuardedBranch):
         gate = self._gate
         gate.pass_moment(moment, branch=branch)
 
-        def judge(action: Action) -> None:
-            gate.pass_moment(moment, action, branch=branch)
+        whole = gate.graph.at(moment, branch=branch)
 
-        return GuardedReads(gate.graph.at(moment, branch=branch), judge)
+        def judge(action: Action) -> Reads:
+            gate.pass_moment(moment, action, branch=branch)
+            seen = gate.seen(action, moment, branch=branch)
+            return whole if seen is gate.graph else seen.at(moment, branch=branch)
+
+        return GuardedReads(judge)
 
     def as_actor(self, actor: str) -> Self:
         """Refuse: a guard speaks for one actor only.
@@ -133,8 +137,11 @@ class GuardedGraph(GuardedBranch):
         gate.pass_(Action.CHANGE, branch=branch)
         if parse_branch(branch) not in gate.graph.branches.list():
             gate.pass_(Action.BRANCH_CREATE, branch=source, target=branch)
-            gate.pass_source(source)
-        return gate.graph.ingest(data, branch=branch, source=source, mode=mode, **how)
+            gate.pass_source(source, branch)
+            seen = gate.seen(Action.CHANGE, source)
+        else:
+            seen = gate.seen(Action.CHANGE, branch)
+        return seen.ingest(data, branch=branch, source=source, mode=mode, **how)
 
     # What changed.
 
@@ -142,12 +149,13 @@ class GuardedGraph(GuardedBranch):
         """Return what must change in state `a` to make it state `b`."""
         for moment in (a,) if b is None else (a, b):
             self._gate.pass_moment(moment)
-        return self._gate.graph.diff(a, b, **how)
+        both = (a,) if b is None else (a, b)
+        return self._gate.seen(Action.READ, *both).diff(a, b, **how)
 
     def changes(self, branch: str = "main", **how: Unpack[FeedKeywords]) -> Iterator[ChangeGroup]:
         """Yield what every commit did to a branch, oldest first."""
         self._gate.pass_(Action.READ, branch=branch)
-        return self._gate.graph.changes(branch, **how)
+        return self._gate.seen(Action.READ, branch).changes(branch, **how)
 
     def cursor(self, branch: str = "main", *, at: str | None = None) -> str:
         """Return where the feed of a branch goes on."""
@@ -159,13 +167,13 @@ class GuardedGraph(GuardedBranch):
     ) -> EntityHistory:
         """Return the commits that changed one node or edge."""
         self._gate.pass_(Action.READ, branch=branch)
-        graph = self._gate.graph
+        graph = self._gate.seen(Action.READ, branch)
         return graph.entity_history(table_key, entity_id, branch=branch, limit=limit)
 
     def blame(self, table_key: str, entity_id: str, *, branch: str = "main") -> EntityBlame:
         """Return which commit gave each property its value."""
         self._gate.pass_(Action.READ, branch=branch)
-        return self._gate.graph.blame(table_key, entity_id, branch=branch)
+        return self._gate.seen(Action.READ, branch).blame(table_key, entity_id, branch=branch)
 
     def revert(self, commit: str, **how: Unpack[ReplayKeywords]) -> ChangeApplied:
         """Undo what a commit changed, as a new commit."""
@@ -179,7 +187,7 @@ class GuardedGraph(GuardedBranch):
         """Judge that a commit's rows are taken to a branch."""
         self._gate.pass_(Action.CHANGE, branch=how.get("branch", DEFAULT_BRANCH))
         self._gate.pass_moment(commit)
-        return self._gate.graph
+        return self._gate.seen(Action.CHANGE, how.get("branch", DEFAULT_BRANCH), commit)
 
     # The schema.
 
@@ -199,8 +207,9 @@ class GuardedGraph(GuardedBranch):
 
     def apply_schema(self, schema: Text, **how: Unpack[SchemaApplyKeywords]) -> SchemaApplied:
         """Make a text the schema of a branch."""
-        self._gate.pass_(Action.SCHEMA_APPLY, target=how.get("branch", DEFAULT_BRANCH))
-        return self._gate.graph.apply_schema(schema, **how)
+        branch = how.get("branch", DEFAULT_BRANCH)
+        self._gate.pass_(Action.SCHEMA_APPLY, target=branch)
+        return self._gate.seen(Action.SCHEMA_APPLY, branch).apply_schema(schema, **how)
 
     def diff_schema(self, a: Moment | Text, b: Moment | Text) -> SchemaDiff:
         """Return the steps from one schema to another."""

@@ -32,15 +32,13 @@ if TYPE_CHECKING:
 
 
 class GuardedReads:
-    """One state of a graph; `judge` is asked before every call, with what the call does."""
+    """One state of a graph; `judge` is asked before every call what of it there is for the call."""
 
-    def __init__(self, reads: Reads, judge: Callable[[Action], None]) -> None:
-        self.__reads = reads
+    def __init__(self, judge: Callable[[Action], Reads]) -> None:
         self.__judge = judge
 
     def _for(self, action: Action) -> Reads:
-        self.__judge(action)
-        return self.__reads
+        return self.__judge(action)
 
     def query(
         self,
@@ -127,11 +125,15 @@ class GuardedBranch(GuardedReads):
     """A branch: as it is whenever something is asked, and to be written to."""
 
     def __init__(self, gate: Gate, name: str, view: BranchView) -> None:
-        def judge(action: Action) -> None:
-            gate.pass_(action, branch=name)
+        super().__init__(self.__judged)
+        self.__own, self.__whole, self.__name = gate, view, name
 
-        super().__init__(view, judge)
-        self.__own, self.__view, self.__name = gate, view, name
+    def __judged(self, action: Action) -> BranchView:
+        """Return the branch as far as an action on it may see rows."""
+        gate, name = self._gate, self.__name
+        gate.pass_(action, branch=name)
+        seen = gate.seen(action, name)
+        return self.__whole if seen is gate.graph else seen.branch(name)
 
     @property
     def _gate(self) -> Gate:
@@ -145,8 +147,7 @@ class GuardedBranch(GuardedReads):
         **how: Unpack[MutateKeywords],
     ) -> MutationResult:
         """Run a mutation: all of its statements as one commit, or none."""
-        self._gate.pass_(Action.CHANGE, branch=self.__name)
-        return self.__view.mutate(source, name, params, **how)
+        return self.__judged(Action.CHANGE).mutate(source, name, params, **how)
 
     def load(
         self,
@@ -155,8 +156,7 @@ class GuardedBranch(GuardedReads):
         **how: Unpack[AnyLoadKeywords],
     ) -> LoadResult:
         """Load files or tables."""
-        self._gate.pass_(Action.CHANGE, branch=self.__name)
-        return self.__view.load(data, mode, **how)
+        return self.__judged(Action.CHANGE).load(data, mode, **how)
 
     def embed(
         self,
@@ -165,20 +165,19 @@ class GuardedBranch(GuardedReads):
         **how: Unpack[EmbedKeywords],
     ) -> EmbedResult:
         """Fill the `@embed` columns."""
-        self._gate.pass_(Action.CHANGE, branch=self.__name)
-        return self.__view.embed(types, mode, **how)
+        return self.__judged(Action.CHANGE).embed(types, mode, **how)
 
     def optimize(self, **how: Unpack[OptimizeKeywords]) -> list[CompactionStats]:
         """Compact every table, or those that are named."""
         self._gate.pass_(Action.ADMIN)
-        return self.__view.optimize(**how)
+        return self.__whole.optimize(**how)
 
     def indices(self) -> list[IndexReport]:
         """Return every index the schema asks for, and how far it covers the rows."""
         self._gate.pass_(Action.ADMIN)
-        return self.__view.indices()
+        return self.__whole.indices()
 
     def ensure_indices(self) -> list[IndexReport]:
         """Build the indexes the schema asks for, and bring existing ones up to date."""
         self._gate.pass_(Action.ADMIN)
-        return self.__view.ensure_indices()
+        return self.__whole.ensure_indices()

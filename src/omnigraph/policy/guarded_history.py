@@ -27,7 +27,7 @@ class GuardedBranches:
     def create(self, name: str, *, source: str = "main", at: str | None = None) -> BranchCreated:
         """Create a branch from what `source` is now, or was at a commit."""
         self._gate.pass_(Action.BRANCH_CREATE, branch=source, target=name)
-        self._gate.pass_source(source if at is None else at)
+        self._gate.pass_source(source if at is None else at, name)
         return self._gate.graph.branches.create(name, source=source, at=at)
 
     def delete(self, name: str) -> BranchDeleted:
@@ -38,18 +38,21 @@ class GuardedBranches:
     def merge(self, source: str, into: str = "main", **how: Unpack[MergeKeywords]) -> MergeResult:
         """Merge a branch into another: as one commit, or not at all."""
         self._gate.pass_(Action.BRANCH_MERGE, branch=source, target=into)
-        self._gate.pass_source(source)
+        self._gate.pass_source(source, into)
         if (base := how.get("base")) is not None:  # conflicts show its rows
             self._gate.pass_moment(base)
         if how.get("delete_source"):
             self._gate.pass_(Action.BRANCH_DELETE, target=source)
-        return self._gate.graph.branches.merge(source, into, **how)
+        states = (source, into) if base is None else (source, into, base)
+        seen = self._gate.seen(Action.BRANCH_MERGE, *states)
+        return seen.branches.merge(source, into, **how)
 
     def reset(self, name: str, *, to: str, **how: Unpack[ResetKeywords]) -> ChangeApplied:
         """Make a branch what it was at a commit, as a new commit."""
         self._gate.pass_(Action.CHANGE, branch=name)
         self._gate.pass_moment(to)
-        return self._gate.graph.branches.reset(name, to=to, **how)
+        seen = self._gate.seen(Action.CHANGE, name, to)
+        return seen.branches.reset(name, to=to, **how)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from enum import StrEnum
 
 from omnigraph.api.access import Action
 
+ROW_ACTIONS = frozenset({Action.READ, Action.EXPORT})
+"""Which show rows, so that a rule may name some of them."""
 BRANCH_ACTIONS = frozenset({Action.READ, Action.EXPORT, Action.CHANGE})
 """Judged by the branch they are about."""
 TARGET_ACTIONS = frozenset(
@@ -40,6 +42,10 @@ class Rule:
     actions: tuple[Action, ...]
     branch_scope: Scope | None = None
     target_scope: Scope | None = None
+    types: tuple[str, ...] = ()
+    """The types whose rows are shown; none is all of them."""
+    where: str | None = None
+    """What a row `$n` of these types has to be like to be shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,13 @@ class Policy:
                 "whoever may create or merge unprotected branches can copy a protected branch "
                 "there and read it; `check_source: true` asks for read on the source, too"
             )
+        for rule in self.rules:
+            shown = [other for other in self.rules if other.group == rule.group and not other.types]
+            if rule.types and any(ROW_ACTIONS & set(other.actions) for other in shown):
+                found.append(
+                    f"rule '{rule.id}' shows some rows, and rule '{shown[0].id}' shows its group "
+                    "every row wherever both hold"
+                )
         used = {rule.group for rule in self.rules}
         found += [f"group '{name}' is in no rule" for name in sorted(self.groups.keys() - used)]
         return tuple(found)

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from omnigraph.api.access import Action
+from omnigraph.compiler.query.condition import condition
 from omnigraph.compiler.source import Source
 from omnigraph.config.document import Document, Section
-from omnigraph.errors import BadRequestError
-from omnigraph.policy.model import BRANCH_ACTIONS, TARGET_ACTIONS, Policy, Rule, Scope
+from omnigraph.errors import BadRequestError, CompileError
+from omnigraph.policy.model import (
+    BRANCH_ACTIONS,
+    ROW_ACTIONS,
+    TARGET_ACTIONS,
+    Policy,
+    Rule,
+    Scope,
+)
 
 _FORM = (
     "a rule is written as {id: …, allow: {actors: {group: …}, actions: [read], branch_scope: any}}"
@@ -78,9 +86,33 @@ def _rule(section: Section, groups: object) -> Rule:
         if odd:
             text = f"{named} uses {key} with unsupported action '{odd[0]}'"
             raise allow.refuse(text, key, f"{key} goes with {', '.join(sorted(known))}")
+    types, where = _rows(allow, named, actions)
     allow.close()
     section.close()
-    return Rule(rule_id, group, tuple(dict.fromkeys(actions)), branch, target)
+    return Rule(rule_id, group, tuple(dict.fromkeys(actions)), branch, target, types, where)
+
+
+def _rows(
+    allow: Section, named: str, actions: tuple[Action, ...]
+) -> tuple[tuple[str, ...], str | None]:
+    """Return which rows a rule shows: of which types, and what they have to be like."""
+    types = allow.texts("types", blank=f"{named} contains a blank type")
+    where = allow.text("where")
+    if where is not None and not types:
+        text = f"{named} uses where without types"
+        raise allow.refuse(text, "where", "say of which types: `types: [Person]`")
+    if "types" in allow.names() and not types:
+        raise allow.refuse(f"{named} must include at least one type", "types")
+    odd = [action for action in actions if types and action not in ROW_ACTIONS]
+    if odd:
+        text = f"{named} uses types with unsupported action '{odd[0]}'"
+        raise allow.refuse(text, "types", f"types go with {', '.join(sorted(ROW_ACTIONS))}")
+    if where is not None:
+        try:
+            where = condition(where)
+        except (CompileError, BadRequestError) as error:
+            raise allow.refuse(f"{named}: {error.message}", "where", error.hint) from None
+    return tuple(dict.fromkeys(name.strip() for name in types)), where
 
 
 def action_of(word: str) -> Action:

@@ -19,6 +19,7 @@ import orjson
 from omnigraph.base.ids import ULIDS
 from omnigraph.base.metrics import METRICS
 from omnigraph.errors import ErrorKind, OmniGraphError
+from omnigraph.server.browsers import Browsers
 from omnigraph.server.call import Call, Served
 from omnigraph.server.http import (
     IF_COMMIT,
@@ -70,7 +71,7 @@ class App:
     """One worker's application; `boot` opens the graph when the worker starts."""
 
     boot: Boot
-    cors_origins: frozenset[str] = frozenset()
+    browsers: Browsers = field(default_factory=Browsers)
     on_started: Callable[[App], None] | None = None
     served: Served | None = None
     running: int = 0
@@ -139,7 +140,11 @@ class App:
 
     async def _exchange(self, exchange: Exchange, send: Send, seen: _Seen) -> None:
         """Answer a request; a refusal is an answer, too."""
-        extra = [(b"x-request-id", exchange.request_id.encode()), *self._cors(exchange)]
+        extra = [
+            (b"x-request-id", exchange.request_id.encode()),
+            (b"x-content-type-options", b"nosniff"),
+            *self.browsers.headers(exchange),
+        ]
         try:
             answer = await self._answer(exchange, seen)
             if isinstance(answer, Flow):
@@ -176,11 +181,13 @@ class App:
     async def _answer(self, exchange: Exchange, seen: _Seen) -> Reply | Flow:
         served = self._require()
         exchange.check_lengths()
-        if exchange.method == "OPTIONS" and b"origin" in exchange.headers and self.cors_origins:
+        self.browsers.require_name(exchange, is_open=served.rules.is_open)
+        if exchange.method == "OPTIONS" and b"origin" in exchange.headers and self.browsers.origins:
             return Reply(b"{}")
         route, words = self._route(served, exchange)
         seen.route = route.path
         seen.actor = actor = None if route.is_open else authenticate(served, exchange)
+        self.browsers.require_own(exchange)
         if route.action is not None and served.rules.policy is not None:
             self._may_at_all(served, actor, route)
         if IF_COMMIT in exchange.headers and not route.is_conditional:
@@ -244,18 +251,6 @@ class App:
             raise ProblemError(503, "the server is starting or stopping", closes=True)
         return self.served
 
-    def _cors(self, exchange: Exchange) -> list[Header]:
-        origin = exchange.header(b"origin")
-        if origin is None or origin not in self.cors_origins:
-            return []
-        return [
-            (b"access-control-allow-origin", origin.encode("latin-1")),
-            (b"access-control-allow-methods", b"GET, POST, DELETE"),
-            (b"access-control-allow-headers", b"authorization, content-type, idempotency-key"),
-            (b"access-control-expose-headers", b"x-request-id, retry-after"),
-            (b"vary", b"origin"),
-        ]
-
     def _refused(self, exchange: Exchange, error: OmniGraphError) -> Reply:
         status = status_of(error)
         if status >= 500:
@@ -309,6 +304,8 @@ async def _decoded(exchange: Exchange, route: Route) -> tuple[Any, int]:
         return msgspec.json.decode(body, type=route.body), len(body)
     except msgspec.DecodeError as error:
         raise bad_request(f"the request body is wrong: {error}") from None
+    except UnicodeDecodeError:
+        raise bad_request("the request body is not UTF-8") from None
     except RecursionError:
         raise bad_request("the request body is nested too deeply") from None
 

@@ -20,9 +20,12 @@ from omnigraph.config.load import load_settings
 from omnigraph.config.settings import Settings
 from omnigraph.graph import connect
 from omnigraph.graph.configured import graph_options
+from omnigraph.policy.decide import Judge
+from omnigraph.policy.rows import check_conditions
 from omnigraph.server.admission import WriteCaps
 from omnigraph.server.app import App
 from omnigraph.server.bodies import CallLimits
+from omnigraph.server.browsers import browsers_for
 from omnigraph.server.call import Served, tightened
 from omnigraph.server.execution import Capacity, Execution
 from omnigraph.server.openapi import served_document
@@ -39,7 +42,7 @@ def make_app(options: ServeOptions) -> App:
     """Return the application of one worker."""
     return App(
         partial(_boot, options),
-        frozenset(options.cors_origins),
+        browsers_for(options),
         partial(_reload_on_hangup, options),
     )
 
@@ -58,6 +61,8 @@ def served_by(options: ServeOptions) -> Served:
     rules = load_rules(settings)
     METRICS.activate()
     graph = connect(options.uri, options=graph_options(settings, options.uri))
+    if isinstance(rules.policy, Judge) and rules.policy.hides_rows:
+        check_conditions(rules.policy.policy, graph.catalog)
     shown = without_credentials(options.uri)
     root = graph.uri
     return Served(

@@ -9,14 +9,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 from omnigraph.api.access import AccessDecision, AccessRequest, Action
+from omnigraph.api.visibility import RowRules
 from omnigraph.api.words import DEFAULT_BRANCH
 from omnigraph.base.budget import DEFAULT, Limits
 from omnigraph.base.ids import BranchName
 from omnigraph.errors import DeniedError
 from omnigraph.graph.graph import Graph
+from omnigraph.policy.rows import require_same_rows, rows_for
 from omnigraph.server.bodies import CallLimits
 from omnigraph.server.execution import Execution
 from omnigraph.server.http import Exchange
@@ -83,11 +85,18 @@ class Call:
     """What the request is about, for the log."""
     hidden: list[str] = field(default_factory=list)
     """Texts of this machine that an answer must not hold."""
+    rows: RowRules | None = None
+    """Which rows are there for who asks, as far as that was judged; None is all of them."""
 
     @property
     def graph(self) -> Graph:
-        """The graph in the name of who asks."""
-        return self.served.graph_of(self.actor)
+        """The graph in the name of who asks, with what they may see of it.
+
+        Whoever takes it after `allow` has no way around what was judged.
+        """
+        found = self.served.graph_of(self.actor)
+        # It has what a graph has, and refuses what needs every row.
+        return found if self.rows is None else cast("Graph", found.under(self.rows))
 
     @property
     def execution(self) -> Execution:
@@ -117,12 +126,25 @@ class Call:
         found = authorize(self.served.rules, self.actor, action, branch, target)
         if not found.allowed:
             raise DeniedError(found.message)
-
-    def allow_source(self, branch: BranchName) -> None:
-        """Return only if who takes something from a branch may read it, where that is asked for."""
         policy = self.served.rules.policy
-        if policy is not None and policy.check_source:
+        if policy is not None and policy.hides_rows:
+            for one in (branch, target):
+                shown = rows_for(policy, self.actor or "", action, one)
+                if shown is not None:
+                    self.rows = shown.within(self.rows)
+
+    def allow_source(self, branch: BranchName, target: BranchName) -> None:
+        """Return only if what a branch has may be taken to another one.
+
+        Where the policy asks for that, who takes it has to be allowed to read it; and nobody takes
+        rows they do not see to where they would.
+        """
+        policy = self.served.rules.policy
+        if policy is None:
+            return
+        if policy.check_source:
             self.allow(Action.READ, branch=branch)
+        require_same_rows(policy, self.actor or "", branch, target)
 
     async def look(self, work: Callable[[], T]) -> T:
         """Look something up that takes little."""

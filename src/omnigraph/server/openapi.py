@@ -22,18 +22,27 @@ from msgspec import Struct
 from omnigraph.base.version import VERSION
 from omnigraph.server import contract
 from omnigraph.server.call import DocumentName
-from omnigraph.server.routes import ROUTES, Route
+from omnigraph.server.routes import JSON_TYPE, LINES_TYPE, ROUTES, Route
 
 CONTRACT_FILE: Final = Path(__file__).with_name("openapi.json")
-_JSON, _LINES = "application/json", "application/x-ndjson"
 _REASONS: Final = {
     200: "Done",
     400: "The request is wrong",
     401: "The token is missing or unknown",
     403: "The policy does not allow this",
     404: "There is no such thing",
+    408: "The body came too slowly",
     409: "It does not go together with what is there",
+    412: "The branch is at another commit",
+    413: "The body, or what a query needs, is too large",
+    415: "The body is of a type that is not taken",
+    421: "The server has no such name",
+    429: "There is too much to do",
+    500: "The server failed",
+    503: "The server starts or stops, or a write is neither done nor undone yet",
 }
+_OPEN: Final = (400, 421, 500, 503)
+_GUARDED: Final = (400, 401, 403, 404, 408, 409, 413, 415, 421, 429, 500, 503)
 Schema = dict[str, Any]
 
 
@@ -106,7 +115,7 @@ def _without_tokens(document: Schema) -> Schema:
 def _contract_operation(route: Route) -> Schema:
     said = route.contract
     assert said is not None, "routes beyond the contract are not in its document"
-    content = {_LINES: {}} if said.answer is None else _json(said.answer)
+    content = {LINES_TYPE: {}} if said.answer is None else _json(said.answer)
     return _operation(
         route,
         said.operation,
@@ -125,13 +134,15 @@ def _full_operation(route: Route) -> Schema:
     if route.body is not None:
         body = {"content": _json(route.body), "required": not route.may_be_empty}
     elif route.method == "POST":
-        body = {"content": {_LINES: {}}, "required": True}
-    content: Schema = {_JSON: {}} if route.answer is None else _json(route.answer)
-    if route.contract is not None and route.contract.answer is None:
-        content = {_LINES: {}}
-    errors = (400,) if route.is_open else (400, 401, 403, 404, 409)
-    parameters = [*_path_words(route), *map(_query_word, route.query)]
-    return _operation(route, operation, parameters, body, content, errors)
+        body = {"content": {route.takes: {}}, "required": True}
+    content: Schema = {kind: {} for kind in route.gives}
+    if route.answer is not None:
+        content |= _json(route.answer)
+    errors = set(_OPEN if route.is_open else _GUARDED)
+    if route.is_conditional:
+        errors.add(412)
+    parameters = [*_path_words(route), *map(_query_word, route.query), *_header_words(route)]
+    return _operation(route, operation, parameters, body, content, sorted(errors))
 
 
 def _operation(
@@ -176,8 +187,15 @@ def _query_word(name: str) -> Schema:
     return {"name": name, "in": "query", "required": False, "schema": {"type": ["string", "null"]}}
 
 
+def _header_words(route: Route) -> Iterator[Schema]:
+    words = [("Idempotency-Key", False)] if route.is_keyed else []
+    words += [("Omnigraph-If-Graph-Commit", True)] if route.is_conditional else []
+    for name, required in words:
+        yield {"name": name, "in": "header", "required": required, "schema": {"type": "string"}}
+
+
 def _json(struct: type) -> Schema:
-    return {_JSON: {"schema": _reference(struct)}}
+    return {JSON_TYPE: {"schema": _reference(struct)}}
 
 
 def _reference(struct: type) -> Schema:

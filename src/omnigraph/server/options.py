@@ -25,6 +25,8 @@ class ServeOptions:
     workers: int = 1
     runtime: Runtime = "granian"
     cors_origins: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
+    """Names the server goes by beside its address."""
     grace_s: int = 30
     """How long running requests may take after the server was told to stop."""
 

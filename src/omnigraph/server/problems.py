@@ -41,6 +41,8 @@ _CODE: Final = {
     408: "bad_request",
     409: "conflict",
     413: "bad_request",
+    415: "bad_request",
+    421: "bad_request",
     431: "bad_request",
     500: "internal",
 }

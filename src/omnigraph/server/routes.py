@@ -20,6 +20,8 @@ from omnigraph.server.handlers import about, branches, history, reads, schema, u
 from omnigraph.server.http import JSON_LIMIT, LOAD_LIMIT
 
 Handler = Callable[[Call], Awaitable[object]]
+JSON_TYPE, LINES_TYPE = "application/json", "application/x-ndjson"
+ARROW_TYPE, BYTES_TYPE = "application/vnd.apache.arrow.stream", "application/octet-stream"
 Tag = Literal[
     "health", "snapshots", "queries", "mutations", "schema", "branches", "runs", "commits", "admin"
 ]
@@ -59,6 +61,12 @@ class Route:
     contract: Contract | None = None
     is_conditional: bool = False
     """Whether it looks at the commit a branch is expected to be at."""
+    takes: str = JSON_TYPE
+    """What a body without a type of its own is."""
+    gives: tuple[str, ...] = (JSON_TYPE,)
+    """What a good answer may be, the usual first."""
+    is_keyed: bool = False
+    """Whether a request may bring an idempotency key."""
 
     @property
     def pattern(self) -> re.Pattern[str]:
@@ -75,11 +83,15 @@ _WORDS: Final = {"branch": ".+", "tag": ".+", "name": ".+"}
 _COMMITS: Final = ("branch", "limit", "since", "actor", "all", "order")
 _CHANGES: Final = ("type", "kind", "op", "column", "images")
 _STATE: Final = ("branch", "snapshot")
+_LOAD: Final = ("branch", "from", "mode", "message", "on_error", "max_errors")
+_PAGE: Final = ("stat", "states", "limit", "page_token")
 _ENTITY: Final = ("table", "id", "branch")
 _REFUSALS: Final = (401, 403)
 _NOT_FOUND: Final = (401, 403, 404)
 _BAD: Final = (400, 401, 403)
 _CONFLICT: Final = (400, 401, 403, 409)
+
+_ROWS: Final = (JSON_TYPE, LINES_TYPE, ARROW_TYPE)
 
 R, W = Action.READ, Action.CHANGE
 
@@ -96,17 +108,17 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         "POST", "/read", reads.read, "queries",
-        action=R, body=bodies.ReadBody, query=("js_safe",), answer=contract.ReadOutput,
+        action=R, body=bodies.ReadBody, query=("js_safe",), answer=contract.ReadOutput, gives=_ROWS,
         contract=Contract("read", contract.ReadRequest, contract.ReadOutput, _BAD),
     ),
     Route(
         "POST", "/export", reads.export, "queries",
-        action=Action.EXPORT, body=bodies.ExportBody,
+        action=Action.EXPORT, body=bodies.ExportBody, gives=(LINES_TYPE,),
         contract=Contract("export", contract.ExportRequest, None, _BAD),
     ),
     Route(
         "POST", "/change", writes.change, "mutations",
-        action=W, body=bodies.ChangeBody, answer=contract.ChangeOutput,
+        action=W, is_keyed=True, body=bodies.ChangeBody, answer=contract.ChangeOutput,
         contract=Contract("change", contract.ChangeRequest, contract.ChangeOutput, _CONFLICT),
     ),
     Route(
@@ -124,7 +136,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         "POST", "/ingest", writes.ingest, "mutations",
-        action=W, body=bodies.LoadBody, limit=LOAD_LIMIT, answer=contract.IngestOutput,
+        action=W, is_keyed=True, body=bodies.LoadBody, limit=LOAD_LIMIT,
+        answer=contract.IngestOutput,
         contract=Contract("ingest", contract.IngestRequest, contract.IngestOutput, _BAD),
     ),
     Route(
@@ -186,42 +199,47 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     # Newer names for the same, and what came since.
     Route(
-        "POST", "/query", reads.read, "queries",
-        action=R, body=bodies.ReadBody, query=("js_safe",), answer=contract.ReadOutput,
+        "POST", "/query", reads.query, "queries",
+        action=R, body=bodies.ReadBody, query=("js_safe",), answer=contract.ReadOutput, gives=_ROWS,
     ),
     Route(
-        "POST", "/mutate", writes.change, "mutations",
-        action=W, body=bodies.ChangeBody, answer=contract.ChangeOutput,
+        "POST", "/mutate", writes.mutate, "mutations",
+        action=W, is_keyed=True, body=bodies.ChangeBody, answer=contract.ChangeOutput,
     ),
     Route(
         "POST", "/mutate/if-graph-commit", writes.change_if_at, "mutations",
-        action=W, body=bodies.ChangeBody, answer=contract.ChangeOutput, is_conditional=True,
+        action=W, is_keyed=True, is_conditional=True,
+        body=bodies.ChangeBody, answer=contract.ChangeOutput,
     ),
     Route(
         "POST", "/load", writes.load, "mutations",
-        action=W, body=bodies.LoadBody, limit=LOAD_LIMIT, answer=contract.IngestOutput,
+        action=W, is_keyed=True, body=bodies.LoadBody, limit=LOAD_LIMIT,
+        answer=contract.IngestOutput,
     ),
     Route(
         "POST", "/load/ndjson", writes.load_lines, "mutations",
-        action=W, query=("branch", "from", "mode", "message", "on_error", "max_errors"),
+        action=W, is_keyed=True, takes=LINES_TYPE, query=_LOAD,
         answer=contract.IngestOutput,
     ),
     Route(
         "POST", "/load/files", writes.load_files, "mutations",
-        action=W, query=("branch", "from", "mode", "message", "on_error", "max_errors"),
+        action=W, is_keyed=True, takes="application/x-tar", query=_LOAD,
         answer=contract.IngestOutput,
     ),
     Route("POST", "/embed", writes.embed, "mutations", action=W, body=bodies.EmbedBody),
     Route(
         "GET", "/export", reads.export_by_query, "queries",
-        action=Action.EXPORT, query=(*_STATE, "type", "table"),
+        action=Action.EXPORT, query=(*_STATE, "type", "table"), gives=(LINES_TYPE,),
     ),
     Route("POST", "/explain", reads.explain, "queries", action=R, body=bodies.ReadBody),
     Route("POST", "/profile", reads.profile, "queries", action=R, body=bodies.ReadBody),
-    Route("GET", "/entity", reads.entity, "queries", action=R, query=(*_ENTITY, "snapshot")),
+    Route(
+        "GET", "/entity", reads.entity, "queries",
+        action=R, query=(*_ENTITY, "snapshot"), gives=(JSON_TYPE, ARROW_TYPE),
+    ),
     Route(
         "GET", "/blob", reads.blob, "queries",
-        action=R, query=("type", "id", "property", *_STATE),
+        action=R, query=("type", "id", "property", *_STATE), gives=(BYTES_TYPE, JSON_TYPE),
     ),
     Route(
         "GET", "/entity/history", history.entity_history, "commits",
@@ -230,15 +248,16 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/entity/blame", history.blame, "commits", action=R, query=_ENTITY),
     Route(
         "GET", "/diff", history.diff, "commits",
-        action=R, query=("from", "to", *_CHANGES, "stat", "states", "limit", "page_token"),
+        action=R, query=("from", "to", *_CHANGES, *_PAGE), gives=_ROWS,
     ),
     Route(
         "GET", "/commits/{commit_id}/changes", history.commit_changes, "commits",
-        action=R, query=(*_CHANGES, "stat", "states", "limit", "page_token"),
+        action=R, query=(*_CHANGES, *_PAGE), gives=_ROWS,
     ),
     Route(
         "GET", "/changes", history.changes, "commits",
         action=R, query=("branch", "since", *_CHANGES, "max_rows", "max_bytes"),
+        gives=(LINES_TYPE,),
     ),
     Route("GET", "/changes/cursor", history.cursor, "commits", action=R, query=("branch", "at")),
     Route(
@@ -294,10 +313,10 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/locks", upkeep.list_locks, "admin", action=Action.ADMIN),
     Route("DELETE", "/locks/{name}", upkeep.break_lock, "admin", action=Action.ADMIN),
     Route("GET", "/readyz", upkeep.ready, "health", is_open=True),
-    Route("GET", "/metrics", about.metrics, "health"),
+    Route("GET", "/metrics", about.metrics, "health", gives=("text/plain",)),
     Route("GET", "/openapi.json", about.openapi, "health", is_open=True),
     Route("GET", "/openapi.full.json", about.openapi_full, "health", is_open=True),
-    Route("GET", "/docs", about.page, "health", is_open=True),
+    Route("GET", "/docs", about.page, "health", is_open=True, gives=("text/html",)),
 )  # fmt: skip
 
 

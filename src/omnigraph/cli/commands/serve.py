@@ -39,6 +39,14 @@ def serve(
             "--cors-origin", help="A page that may ask from a browser; repeatable.", metavar="URL"
         ),
     ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allowed-host",
+            help="A name the server goes by, beside its address; repeatable.",
+            metavar="NAME",
+        ),
+    ] = None,
     unauthenticated: Annotated[
         bool, typer.Option("--unauthenticated", help="Being open to everybody is what is wanted.")
     ] = False,
@@ -89,6 +97,7 @@ def serve(
         workers=workers,
         runtime=runtime,
         cors_origins=tuple(cors_origin or ()),
+        allowed_hosts=tuple(allowed_host or ()),
         grace_s=grace,
     )
     run(options, unauthenticated=unauthenticated, require_policy=require_policy)

@@ -65,6 +65,10 @@ class SnapshotImages:
             lambda _: (image.base,),
         )
 
+    def rows_of(self, key: str) -> int:
+        """Return how many rows a table has."""
+        return self._snapshot.table(key).row_count
+
     def _table(self, key: str, *, in_place: bool) -> TableImage:
         found = self._tables.get(key)
         if found is None:

@@ -118,16 +118,14 @@ def _width(var: str, rows: Rows, ctx: ReadContext) -> int:
 
 def scan(op: NodeScan, rows: Rows, ctx: ReadContext) -> Rows:
     """Bind a variable to every node that passes; beside other rows, to their product."""
-    positions = _matching(ctx.images.node(op.type_name), op.var, op.filters, ctx)
+    positions = matching(ctx.images.node(op.type_name), op.var, op.filters, ctx)
     if rows.size == 1 and not rows.at:
         return Rows.of(op.var, positions)
     _make_room("NodeScan", rows, rows.size * len(positions), len(rows.at) + 1, ctx)
     return rows.times(op.var, positions)
 
 
-def _matching(
-    image: TableImage, var: str, filters: tuple[Predicate, ...], ctx: ReadContext
-) -> Ints:
+def matching(image: TableImage, var: str, filters: tuple[Predicate, ...], ctx: ReadContext) -> Ints:
     """Return the positions of the rows of a table that pass every filter."""
     rest = list(filters)
     positions = None
@@ -325,7 +323,7 @@ def _passing(
     if len(positions) > image.positions:
         # More visits than nodes: deciding each node once is cheaper.
         passing = np.zeros(image.positions, dtype=bool)
-        passing[_matching(image, var, filters, ctx)] = True
+        passing[matching(image, var, filters, ctx)] = True
         return passing[positions]
     rows = Rows(len(positions), {var: positions})
     for predicate in filters:

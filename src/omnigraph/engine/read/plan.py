@@ -8,8 +8,8 @@ rows and order stay the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,6 @@ from omnigraph.compiler.ir.ops import ReadIr
 from omnigraph.compiler.ir.optimize import COST, rewrite
 from omnigraph.compiler.ir.reads import Column, Reads
 from omnigraph.compiler.types import Scalar
-from omnigraph.engine.read.images import SnapshotImages
 from omnigraph.engine.read.prepare import Prepared, prepare
 from omnigraph.storage.manifest.snapshot import Snapshot
 
@@ -37,17 +36,29 @@ _CAPACITY = 1_024
 _SAMPLE = 1_024
 
 
+class Resident(Protocol):
+    """What tables that are in memory can say of their values."""
+
+    def rows_of(self, key: str) -> int:
+        """Return how many rows a table has."""
+        ...
+
+    def values_of(self, key: str, prop: str, count: Callable[[pa.Array], int]) -> int:
+        """Return how many different values a column has."""
+        ...
+
+
 def statistics_of(snapshot: Snapshot) -> Statistics:
     """Return the sizes of a snapshot's tables, rounded up to powers of two."""
-    return _sizes(snapshot, tuple(snapshot.tables))
+    return _sizes(tuple(snapshot.tables), lambda key: snapshot.table(key).row_count)
 
 
-def _sizes(snapshot: Snapshot, tables: tuple[TableKey, ...]) -> Statistics:
+def _sizes(tables: tuple[TableKey, ...], rows_of: Callable[[str], int]) -> Statistics:
     nodes: dict[str, int] = {}
     edges: dict[str, int] = {}
     for key in tables:
         kind = nodes if is_node_key(key) else edges
-        kind[type_of(key)] = _rounded(snapshot.table(key).row_count)
+        kind[type_of(key)] = _rounded(rows_of(key))
     return Statistics(nodes, edges)
 
 
@@ -69,7 +80,7 @@ class Plans:
         compiled: CompiledQuery,
         snapshot: Snapshot,
         catalog: Catalog,
-        resident: SnapshotImages | None = None,
+        resident: Resident | None = None,
     ) -> Planned:
         """Return the query as it should run on this snapshot.
 
@@ -97,10 +108,14 @@ _Key = tuple[CompiledQuery, tuple[int, ...], tuple[tuple[tuple[str, str], int], 
 
 
 def _statistics(
-    reads: Reads, snapshot: Snapshot, catalog: Catalog, resident: SnapshotImages | None
+    reads: Reads, snapshot: Snapshot, catalog: Catalog, resident: Resident | None
 ) -> Statistics:
     """Return what is known of the tables a query reads."""
-    sizes = _sizes(snapshot, reads.tables)
+    tables = reads.tables
+    if resident is None:
+        sizes = _sizes(tables, lambda key: snapshot.table(key).row_count)
+    else:
+        sizes = _sizes(tables, resident.rows_of)
     values: dict[tuple[str, str], int] = {
         column: count
         for column in reads.compared
@@ -110,7 +125,7 @@ def _statistics(
 
 
 def _values(
-    column: Column, sizes: Statistics, catalog: Catalog, resident: SnapshotImages | None
+    column: Column, sizes: Statistics, catalog: Catalog, resident: Resident | None
 ) -> int | None:
     """Return how many different values a column has, rounded, or None when nobody knows."""
     table, name = column

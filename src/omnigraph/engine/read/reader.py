@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from omnigraph.api.pictures import Picture
 from omnigraph.api.query import Profile, ProfileStep, QueryResult
+from omnigraph.api.visibility import RowRules
 from omnigraph.base.arguments import shown
 from omnigraph.base.budget import Budget, checkpoint
 from omnigraph.base.calls import Watch
@@ -39,6 +40,7 @@ from omnigraph.engine.read.prepare import Prepared, keeping_all, walked
 from omnigraph.engine.read.run import rows_behind, run_read, stream_read
 from omnigraph.engine.read.selective import selective_images
 from omnigraph.engine.read.trace import Trace
+from omnigraph.engine.read.visible import CompiledRules, VisibleImages, compile_rules
 from omnigraph.engine.read.window import Window
 from omnigraph.engine.search.embedder import Embedder
 from omnigraph.engine.search.queries import with_vectors
@@ -51,7 +53,10 @@ T = TypeVar("T")
 
 
 _READY = 1_024
-
+_SCHEMAS = 16
+_VIEWS = 32
+"""Rules that are in use at the same time; what is more is made anew when it is needed."""
+HeadsOf = Callable[[Snapshot], Sequence[Snapshot]]
 
 _FEW_ROWS = 2_000
 """A query whose operators are all expected to have at most so many takes next to no time."""
@@ -72,16 +77,63 @@ class GraphReader:
     """Runs compiled reads on snapshots; keeps plans and images between them. Thread-safe."""
 
     def __init__(
-        self, catalogs: Catalogs, image_bytes: int, embedder: Embedder | None, watch: Watch
+        self,
+        catalogs: Catalogs,
+        cache: ImageCache,
+        embedder: Embedder | None,
+        watch: Watch,
+        rules: RowRules | None = None,
+        heads: HeadsOf | None = None,
     ) -> None:
+        """Make a reader.
+
+        Args:
+            catalogs: what schemas mean.
+            cache: images of tables, which other readers may share.
+            embedder: makes vectors of texts that queries name.
+            watch: hears of every call.
+            rules: which rows there are, for whoever reads; all of them if None.
+            heads: tells the newest states behind a state of the past, for its rules.
+        """
         self._catalogs = catalogs
         self._embedder = embedder
         self._watch, self._clock = watch, watch.clock
-        self.cache = ImageCache(image_bytes)
+        self._rules, self._heads = rules, heads
+        self.cache = cache
         self.plans = Plans()
-        self._images: tuple[str, SnapshotImages] | None = None
+        self._images: tuple[str, SnapshotImages | VisibleImages] | None = None
+        self._compiled: Recent[str, CompiledRules] = Recent(_SCHEMAS)
         self._ready: Recent[CompiledQuery, _Ready] = Recent(_READY)
+        self._views: Recent[tuple[RowRules, bool], GraphReader] = Recent(_VIEWS)
         self._lock = threading.Lock()
+
+    def under(self, rules: RowRules, heads: HeadsOf | None) -> GraphReader:
+        """Return a reader for which there are only the rows that rules show.
+
+        It has plans and images of its own: what is known of all rows must not show in them.
+
+        Args:
+            rules: which rows there are.
+            heads: needed for states of the past; what rules hide there now was never there.
+        """
+        key = (rules, heads is None)
+        found = self._views.find(key)
+        if found is None:
+            made = GraphReader(
+                self._catalogs, self.cache, self._embedder, self._watch, rules, heads
+            )
+            found = self._views.keep(key, made)
+        return found
+
+    def visible(self, snapshot: Snapshot) -> VisibleImages:
+        """Return what the rules of this reader show of a snapshot."""
+
+        def read() -> VisibleImages:
+            found = self._images_of(snapshot, self._catalogs.of(snapshot))
+            assert isinstance(found, VisibleImages), "a reader of every row has no rules"
+            return found
+
+        return self._even_after_cleanup(snapshot, read)
 
     def query(
         self,
@@ -186,7 +238,7 @@ class GraphReader:
     ) -> tuple[Prepared, Images]:
         """Plan a query so that it drops no variable, on images that know what nodes are called."""
         reads = replace(compiled.reads, columns=with_labels(compiled.reads.columns, catalog))
-        if not self.cache.would_reside(_tables(snapshot, compiled)):
+        if self._rules is None and not self.cache.would_reside(_tables(snapshot, compiled)):
             plan = keeping_all(self.plans.plan(compiled, snapshot, catalog).prepared)
             few = selective_images(plan.ir, reads, snapshot, catalog, bound.params)
             if few is not None:
@@ -343,17 +395,20 @@ class GraphReader:
         )
 
     def _explain(self, snapshot: Snapshot, catalog: Catalog, compiled: CompiledQuery) -> str:
-        resident = None
-        if self.cache.would_reside(_tables(snapshot, compiled)):
+        resident: SnapshotImages | VisibleImages | None = None
+        if self._rules is not None:  # what is expected must not come from rows nobody sees
+            resident = self._images_of(snapshot, catalog)
+        elif self.cache.would_reside(_tables(snapshot, compiled)):
             resident = SnapshotImages(snapshot, catalog, self.cache)
         plan, statistics = self.plans.plan(compiled, snapshot, catalog, resident)
         expected = expectations(plan, snapshot, statistics, resident=resident is not None)
         return explain_query(plan.shown, [str(one) for one in expected])
 
     def forget(self) -> None:
-        """Let go of what was kept."""
+        """Let go of what was kept, for readers under rules as well."""
         self._images = None
         self._ready.clear()
+        self._views.clear()
 
     def _make_ready(
         self, snapshot: Snapshot, catalog: Catalog, compiled: CompiledQuery, bound: BoundQuery
@@ -361,7 +416,8 @@ class GraphReader:
         """Plan a query for a snapshot; kept for its next run while its tables are resident."""
         checkpoint("planning")
         _require_read(compiled)
-        if not self.cache.wants_residence(_tables(snapshot, compiled)):
+        wanted = self.cache.wants_residence(_tables(snapshot, compiled))
+        if self._rules is None and not wanted:
             plan = self.plans.plan(compiled, snapshot, catalog)
             ir, reads = plan.prepared.ir, compiled.reads
             few = selective_images(ir, reads, snapshot, catalog, bound.params)
@@ -370,20 +426,45 @@ class GraphReader:
         images = self._images_of(snapshot, catalog)
         plan = self.plans.plan(compiled, snapshot, catalog, images)
         ready = _Ready(snapshot.commit_id, plan, images)
-        self._ready.put(compiled, ready)
+        if self._heads is None:
+            self._ready.put(compiled, ready)
         return ready
 
-    def _images_of(self, snapshot: Snapshot, catalog: Catalog) -> SnapshotImages:
+    def _images_of(self, snapshot: Snapshot, catalog: Catalog) -> SnapshotImages | VisibleImages:
         """Return the images of a snapshot; those of the last one are kept at hand."""
+        if self._heads is not None:  # which go on, so nothing of the past is kept
+            return self._visible_images(snapshot, catalog)
         with self._lock:
             kept = self._images
             if kept is not None and kept[0] == snapshot.commit_id:
                 return kept[1]
-        fresh = SnapshotImages(snapshot, catalog, self.cache)
+        fresh: SnapshotImages | VisibleImages
+        if self._rules is None:
+            fresh = SnapshotImages(snapshot, catalog, self.cache)
+        else:
+            fresh = self._visible_images(snapshot, catalog)
         with self._lock:
             self._images = (snapshot.commit_id, fresh)
         self._ready.clear()  # what is of an older commit would keep its images alive
         return fresh
+
+    def _visible_images(self, snapshot: Snapshot, catalog: Catalog) -> VisibleImages:
+        heads: tuple[VisibleImages, ...] = ()
+        if self._heads is not None:
+            assert self._rules is not None, "only rules look at what is now"
+            now = self.under(self._rules, None)
+            newer = [one for one in self._heads(snapshot) if one.commit_id != snapshot.commit_id]
+            heads = tuple(now.visible(one) for one in newer)
+        whole = SnapshotImages(snapshot, catalog, self.cache)
+        return VisibleImages(whole, catalog, self._compiled_for(catalog), heads)
+
+    def _compiled_for(self, catalog: Catalog) -> CompiledRules:
+        found = self._compiled.find(catalog.schema_hash)
+        if found is None:
+            assert self._rules is not None, "a reader of every row has no rules"
+            made = compile_rules(self._rules, catalog)
+            found = self._compiled.keep(catalog.schema_hash, made)
+        return found
 
 
 def _require_read(compiled: CompiledQuery) -> None:
@@ -400,7 +481,7 @@ def _tables(snapshot: Snapshot, compiled: CompiledQuery) -> list[TableVersion]:
 def _expected(snapshot: Snapshot, ready: _Ready) -> dict[int, tuple[str, float]]:
     """Return access path and expected rows of every operator, by its identity."""
     plan, statistics = ready.plan
-    resident = isinstance(ready.images, SnapshotImages)
+    resident = isinstance(ready.images, SnapshotImages | VisibleImages)
     found = expectations(plan, snapshot, statistics, resident=resident)
     pairs = zip(iter_ops(plan.ir.ops), found, strict=True)
     return {id(op): (one.access, one.rows) for op, one in pairs}

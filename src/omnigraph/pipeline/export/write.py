@@ -11,7 +11,7 @@ import contextlib
 import io
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -46,6 +46,20 @@ class Selection:
     snapshot: Snapshot
     catalog: Catalog
     keys: tuple[str, ...]
+    ids_of: Callable[[str], pa.Array] | None = None
+    """The ids of the rows that are to be seen, by table key; None is all of them."""
+
+    def rows(self, key: str) -> Iterator[pa.Table]:
+        """Yield the rows of a table by id, in chunks of a fixed size."""
+        if self.ids_of is None:
+            return ordered_rows(self.snapshot, key)
+        return ordered_rows(self.snapshot, key, self.ids_of(key))
+
+    def count(self, key: str) -> int:
+        """Return how many rows of a table there are to be seen."""
+        if self.ids_of is None:
+            return self.snapshot.table(key).row_count
+        return len(self.ids_of(key))
 
 
 def select(
@@ -83,7 +97,7 @@ def export_lines(selection: Selection) -> Iterator[bytes]:
     """Yield JSON lines that load back to the same rows, in pieces of many lines."""
     for key in selection.keys:
         kind = selection.catalog.type_named(key)
-        for rows in ordered_rows(selection.snapshot, key):
+        for rows in selection.rows(key):
             yield _lines(kind, rows)
 
 
@@ -97,7 +111,7 @@ def export_to(
         UnwritableError: the target cannot be written; no half of a file is left there.
     """
     snapshot = selection.snapshot
-    counts = tuple(TableWritten(key, snapshot.table(key).row_count) for key in selection.keys)
+    counts = tuple(TableWritten(key, selection.count(key)) for key in selection.keys)
     with Watch(snapshot.kernel.clock).job("export") as seen:
         if file_format == "parquet":
             _write_parquet(selection, _folder(target))
@@ -109,8 +123,8 @@ def export_to(
     return ExportResult(str(snapshot.branch), str(snapshot.commit_id), counts)
 
 
-def ordered_rows(snapshot: Snapshot, key: str) -> Iterator[pa.Table]:
-    """Yield all rows of a table by id, in chunks of a fixed size."""
+def ordered_rows(snapshot: Snapshot, key: str, only: pa.Array | None = None) -> Iterator[pa.Table]:
+    """Yield all rows of a table, or those of some ids, by id, in chunks of a fixed size."""
     if not snapshot.table(key).row_count:
         return
     with (
@@ -121,7 +135,8 @@ def ordered_rows(snapshot: Snapshot, key: str) -> Iterator[pa.Table]:
         reader = snapshot.open(key)
         with pa.ipc.new_file(path, reader.schema) as writer:
             for batch in reader.batches():
-                writer.write_batch(batch)
+                kept = batch if only is None else batch.filter(pc.is_in(batch[ID], value_set=only))
+                writer.write_batch(kept)
         with pa.memory_map(path) as source:
             rows = pa.ipc.open_file(source).read_all()
             checkpoint("export", 2 * rows[ID].nbytes + len(rows) * NUMBER_BYTES)
@@ -253,7 +268,7 @@ def _write_parquet(selection: Selection, folder: Path) -> None:
         word = selection.catalog.short_name(selection.catalog.type_named(key))
         path = folder / f"{word.replace(':', '.')}.parquet"
         with _unfinished(path) as draft, pq.ParquetWriter(draft, schema) as writer:
-            for rows in ordered_rows(selection.snapshot, key):
+            for rows in selection.rows(key):
                 arrays = [_moments(rows[name].combine_chunks()) for name in schema.names]
                 writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 

@@ -8,7 +8,7 @@ from omnigraph.base.metrics import METRICS
 from omnigraph.base.version import VERSION
 from omnigraph.server.call import Call
 from omnigraph.server.http import Reply
-from omnigraph.server.page import PAGE
+from omnigraph.server.page import PAGE, POLICY
 
 
 async def health(call: Call) -> dict[str, Any]:
@@ -36,4 +36,9 @@ async def openapi_full(call: Call) -> Reply:
 async def page(call: Call) -> Reply:
     """Return a page that shows every route and sends requests; it needs no other host."""
     del call
-    return Reply(PAGE.encode(), b"text/html; charset=utf-8")
+    guarded = (
+        (b"content-security-policy", POLICY.encode()),
+        (b"x-frame-options", b"DENY"),
+        (b"referrer-policy", b"no-referrer"),
+    )
+    return Reply(PAGE.encode(), b"text/html; charset=utf-8", headers=guarded)

@@ -35,10 +35,11 @@ async def create(call: Call) -> BranchCreated:
     source = call.canonical(asked.from_)
     name = call.canonical(asked.name)
     call.allow(Action.BRANCH_CREATE, branch=source, target=name)
-    call.allow_source(source)
+    call.allow_source(source, name)
     graph = call.graph
     if asked.at is not None and call.served.rules.policy is not None:
         await state_of(call, None, asked.at)
+        call.allow_source(call.branch or source, name)
     made = await call.write(lambda: graph.branches.create(name, source=source, at=asked.at))
     return replace(made, uri=call.served.uri)
 
@@ -59,7 +60,7 @@ async def merge(call: Call) -> MergeResult:
     source = call.canonical(asked.source)
     target = call.canonical(asked.target)
     call.allow(Action.BRANCH_MERGE, branch=source, target=target)
-    call.allow_source(source)
+    call.allow_source(source, target)
     if asked.base is not None:  # conflicts show its rows
         await _allow_commit(call, asked.base, target)
     graph = call.graph

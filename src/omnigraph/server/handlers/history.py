@@ -90,18 +90,18 @@ async def diff(call: Call) -> object:
 
 
 async def _diff(call: Call, a: str, b: str | None) -> object:
-    wanted, graph = _wanted(call), call.graph
+    wanted, store = _wanted(call), call.served.graph.store
     token = call.one("page_token")
     skip = 0
     if token is not None:
         a, b, skip = _page(token)
     limit = call.number("limit")
-    sides = await call.look(lambda: judged_states(graph.store, a, b))
+    sides = await call.look(lambda: judged_states(store, a, b))
     for _, branch in sides:
         call.allow(Action.READ, branch=BranchName(branch))
     (before, _), (after, last) = sides
     call.branch = BranchName(last)
-    limits = call.served.read_limits
+    limits, graph = call.served.read_limits, call.graph
     # By their commits, so that every page and every look is of the same two states.
     found = await call.look(
         lambda: graph.diff(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import orjson
+import pyarrow as pa
 
 from omnigraph.api.access import Action
 from omnigraph.api.pictures import PICTURE_NODES, Picture
@@ -26,9 +28,6 @@ from omnigraph.server.call import Call
 from omnigraph.server.http import ARROW, JSON, NDJSON, Flow, Reply
 from omnigraph.server.problems import bad_request
 from omnigraph.server.row_text import arrow_pieces, json_items, ndjson
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BATCH_ROWS = 8_192
 _AT_ONCE_ROWS = 10_000
@@ -87,6 +86,34 @@ def _line(call: Call, branch: BranchName) -> frozenset[str]:
 
 async def read(call: Call) -> Reply | Flow | Picture:
     """Run a read query: as JSON, as lines, or as an Arrow stream."""
+    return await _read(call, names_commit=False)
+
+
+async def query(call: Call) -> Reply | Flow | Picture:
+    """Run a read query like `read`; JSON also says which commit was read."""
+    return await _read(call, names_commit=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a JSON answer says beside the rows, and how it writes numbers."""
+
+    target: ReadTarget
+    js_safe: bool
+    names_commit: bool
+
+    def over(self, result: QueryResult) -> dict[str, Any]:
+        """Return a result without its rows."""
+        found = {
+            "query_name": result.query_name,
+            "target": self.target.to_json_value(),
+            "row_count": len(result),
+            "columns": result.columns,
+        }
+        return found | {"graph_commit_id": result.commit_id} if self.names_commit else found
+
+
+async def _read(call: Call, *, names_commit: bool) -> Reply | Flow | Picture:
     asked: ReadBody = call.body
     source, name = query_of(asked)
     params, js_safe = params_of(asked.params), call.flag("js_safe")
@@ -101,61 +128,53 @@ async def read(call: Call) -> Reply | Flow | Picture:
             return graph.picture(source, name, params, **how, **where)
 
         return await call.execution.read(call.exchange, call.actor, draw)
+    told = _Told(ReadTarget(branch if snapshot is None else None, snapshot), js_safe, names_commit)
     if call.served.is_local:
         found = graph.query_at_hand(source, name, params, limits=limits, **where)
         if found is not None:
-            return _whole(call, found, branch, snapshot, js_safe=js_safe)
+            return _whole(call, found, told)
     layout = call.layout
     if layout == "json":
 
         def run(cancel: threading.Event) -> Reply | Flow:
             result = graph.query(source, name, params, limits=limits, cancel=cancel, **where)
-            return _json(result, branch, snapshot, js_safe=js_safe)
+            return _json(result, told)
 
         return await call.execution.read(call.exchange, call.actor, run)
     return await _streamed(call, source, name, params, limits, where, js_safe=js_safe)
 
 
-def _whole(
-    call: Call, result: QueryResult, branch: str, snapshot: str | None, *, js_safe: bool
-) -> Reply | Flow:
+def _whole(call: Call, result: QueryResult, told: _Told) -> Reply | Flow:
     """Return a result that is there already, in the layout that is wanted."""
     match call.layout:
         case "json":
-            return _json(result, branch, snapshot, js_safe=js_safe)
+            return _json(result, told)
         case "ndjson":
-            return Reply(ndjson(result.table, js_safe=js_safe), NDJSON, headers=_facts(result))
+            lines = ndjson(result.table, js_safe=told.js_safe)
+            return Reply(lines, NDJSON, headers=_facts(result))
         case "arrow":
             pieces = arrow_pieces(_batches(result), _metadata(result), packed=False)
             return Reply(b"".join(pieces), ARROW, headers=_facts(result))
 
 
-def _json(result: QueryResult, branch: str, snapshot: str | None, *, js_safe: bool) -> Reply | Flow:
+def _json(result: QueryResult, told: _Told) -> Reply | Flow:
     """Return a result as the contract has it; a large one in pieces, with the same bytes."""
     if len(result) <= _WORTH_A_THREAD:
-        output = result.output(branch=branch, snapshot=snapshot, js_safe=js_safe)
-        return Reply(orjson.dumps(output.to_json_value()), JSON, headers=_facts(result))
-    pieces = _json_pieces(result, branch, snapshot, js_safe=js_safe)
+        rows = result.to_json_rows(js_safe=told.js_safe)
+        body = orjson.dumps(told.over(result) | {"rows": rows})
+        return Reply(body, JSON, headers=_facts(result))
+    pieces = _json_pieces(result, told)
     if len(result) <= _AT_ONCE_ROWS:
         return Reply(b"".join(pieces), JSON, headers=_facts(result))
     return Flow(pieces, JSON, _facts(result))
 
 
-def _json_pieces(
-    result: QueryResult, branch: str, snapshot: str | None, *, js_safe: bool
-) -> Generator[bytes, None, None]:
-    target = ReadTarget(branch if snapshot is None else None, snapshot)
-    head = {
-        "query_name": result.query_name,
-        "target": target.to_json_value(),
-        "row_count": len(result),
-        "columns": result.columns,
-    }
-    yield orjson.dumps(head)[:-1] + b',"rows":['
+def _json_pieces(result: QueryResult, told: _Told) -> Generator[bytes, None, None]:
+    yield orjson.dumps(told.over(result))[:-1] + b',"rows":['
     batches = list(_batches(result))
     for batch in batches[:-1]:
-        yield json_items(batch, js_safe=js_safe)
-    yield json_items(batches[-1], js_safe=js_safe)[:-1] + b"]}"
+        yield json_items(batch, js_safe=told.js_safe)
+    yield json_items(batches[-1], js_safe=told.js_safe)[:-1] + b"]}"
 
 
 async def _streamed(
@@ -170,7 +189,8 @@ async def _streamed(
 ) -> Flow:
     """Run a query whose rows are fetched while they are sent, all of one state."""
     graph, layout, cancel = call.graph, call.layout, threading.Event()
-    commit = (await call.look(lambda: graph.snapshot(where["branch"], at=where["at"]))).commit_id
+    whole = call.served.graph  # counts of rows are not asked for
+    commit = (await call.look(lambda: whole.snapshot(where["branch"], at=where["at"]))).commit_id
 
     def begin(stop: threading.Event) -> Iterator[pa.RecordBatch]:
         batches = graph.stream(
@@ -209,7 +229,10 @@ class _Either(threading.Event):
 
 def _batches(result: QueryResult) -> Iterator[pa.RecordBatch]:
     found = list(result.batches(BATCH_ROWS))
-    return iter(found or [result.table.schema.empty_table().to_batches()[0]])
+    if found:
+        return iter(found)
+    schema = result.table.schema  # which is told without rows as well
+    return iter([pa.record_batch([pa.array([], one.type) for one in schema], schema=schema)])
 
 
 def _metadata(result: QueryResult) -> dict[str, str]:
@@ -314,4 +337,6 @@ async def blob(call: Call) -> Reply:
     found = await call.look(lambda: graph.read_blob(kind, wanted, prop, branch=branch, at=at))
     if found is None:  # which no bytes can say
         return Reply(b"null", headers=((b"omnigraph-null", b"1"),))
-    return Reply(found, b"application/octet-stream")
+    # Whatever the bytes are, a browser must not show them as a page of this server.
+    saved = ((b"content-disposition", b"attachment"),)
+    return Reply(found, b"application/octet-stream", headers=saved)

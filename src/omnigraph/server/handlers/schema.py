@@ -85,7 +85,7 @@ async def _schema(call: Call, state: str | None, text: str | None) -> Source | s
         call.allow(Action.READ)
         return Source(text, SCHEMA_NAME)
     assert state is not None, "one of both is there"
-    store = call.graph.store
+    store = call.served.graph.store
     found, branch = await call.look(lambda: judged_state(store, state))
     call.allow(Action.READ, branch=BranchName(branch))
     return str(found.commit_id)

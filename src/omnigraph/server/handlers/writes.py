@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from omnigraph.api.access import Action
+from omnigraph.api.visibility import RowRulesError
 from omnigraph.api.words import DEFAULT_BRANCH, ON_ERROR, REFILL_MODES, Mode, OnError
 from omnigraph.api.writes import EmbedResult, LoadResult, MutationResult
 from omnigraph.base.ids import BranchName
@@ -26,6 +27,15 @@ _SPOOL_BYTES = 1 << 20
 async def change(call: Call) -> MutationResult:
     """Run a mutation: one commit, or nothing."""
     return await _mutate(call, None)
+
+
+async def mutate(call: Call) -> dict[str, Any]:
+    """Run a mutation like `change`, and return its commit as well."""
+    done = await _mutate(call, None)
+    made, commits = done.commit_id, call.graph.commits
+    commit = None if made is None else await call.look(lambda: commits.get(made))
+    told = done.to_json_value()
+    return told | {"commit": None if commit is None else commit.to_json_value()}
 
 
 async def change_if_at(call: Call) -> MutationResult:
@@ -98,8 +108,13 @@ async def load(call: Call) -> LoadResult:
     """Load JSON lines into a branch that is there, or is to be made from another one."""
     asked: LoadBody = call.body
     how = _how(call, asked.message, asked.on_error, asked.max_errors)
-    mode = Mode.OVERWRITE if asked.mode is None else Mode(asked.mode.value)
-    return await _load(call, asked.data.encode(), asked.branch, asked.from_, mode, how)
+    mode = Mode.MERGE if asked.mode is None else Mode(asked.mode.value)
+    return _based(await _load(call, asked.data.encode(), asked.branch, asked.from_, mode, how))
+
+
+def _based(done: LoadResult) -> LoadResult:
+    """Return a load as the contract has it: there is always a branch it would be made from."""
+    return replace(done, base_branch=done.base_branch or DEFAULT_BRANCH)
 
 
 async def load_lines(call: Call) -> LoadResult:
@@ -111,11 +126,12 @@ async def load_lines(call: Call) -> LoadResult:
     call.branch = branch
     with tempfile.SpooledTemporaryFile(_SPOOL_BYTES) as spool:
         size = await _spooled(call, spool)
-        return await _load(call, NamedBytes(spool, "<body>"), branch, source, mode, how, size)
+        body = NamedBytes(spool, "<body>")
+        return _based(await _load(call, body, branch, source, mode, how, size))
 
 
 def _mode(call: Call) -> Mode:
-    word = call.one("mode") or Mode.OVERWRITE.value
+    word = call.one("mode") or Mode.MERGE.value  # what nobody asked for must not replace anything
     if word not in [one.value for one in Mode]:
         raise bad_request(f"?mode= is overwrite, append or merge, not '{word}'")
     return Mode(word)
@@ -188,8 +204,10 @@ async def _allow_load(call: Call, branch: BranchName, source: BranchName | None)
         known = await call.look(call.graph.branches.list)
         if branch not in known:
             call.allow(Action.BRANCH_CREATE, branch=source, target=branch)
-            call.allow_source(source)
+            call.allow_source(source, branch)
     call.allow(Action.CHANGE, branch=branch)
+    if call.rows is not None:  # before a large body is taken
+        raise RowRulesError("loading")
 
 
 def _how(
