@@ -14,7 +14,7 @@ Images of all three states are held only for rows that both sides touched.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -217,16 +217,15 @@ def merge_rows(
     if by_link is not None and not len(disputed):
         _link(found, delta, others, by_link)
     without = [fragment.fragment_id for fragment in found.linked]
-    contested = _contested(delta, others, disputed, without)
+    shared = pc.unique(pa.concat_arrays([others, disputed]))
     aside: list[Changed] = []
     for piece in delta.batches(blobs=True, without=without):
-        if not len(contested):
-            found.take(piece)
-            continue
-        found.take(only(piece, contested, inverted=True))
-        aside.append(only(piece, contested))
+        both = only(piece, shared)
+        found.take(only(piece, shared, inverted=True) if both.rows else piece)
+        aside += [both] if both.rows else []
+    contested = pa.concat_arrays([disputed, *map(changed_ids, aside)])
     if len(contested):
-        _decide(found, bases, contested, disputed, joined(aside), other)
+        _decide(found, bases, pc.unique(contested), disputed, joined(aside), other)
     return found
 
 
@@ -256,29 +255,19 @@ def _link(found: TableMerge, delta: TableDelta, others: pa.Array, columns: Seque
         found.elsewhere = Changed(rows, nothing, nothing, nothing)
 
 
-def _contested(
-    delta: TableDelta, others: pa.Array, disputed: pa.Array, without: Collection[int]
-) -> pa.Array:
-    """Return the ids both sides may have changed, or whose base is not the first one."""
-    mine = delta.touched(without=without).ids
-    both = mine.filter(pc.is_in(mine, value_set=others))
-    return pc.unique(pa.concat_arrays([both, disputed]))
-
-
 def _decide(
     found: TableMerge,
     bases: Bases,
-    contested: pa.Array,
+    ids: pa.Array,
     disputed: pa.Array,
     mine: Changed | None,
     other: TableDelta,
 ) -> None:
     """Apply the truth table to rows of which all three images are needed."""
-    ours = joined(other.batches(blobs=True), contested)
+    ours = joined(other.batches(blobs=True), ids)
     first = _first(bases, found.key, disputed, mine, ours)
     if first is None:
         return  # written again with the values they had, by both
-    ids = contested if len(disputed) else changed_ids(mine) if mine is not None else disputed
     theirs_now = first if mine is None else first.after(mine)
     ours_now = first if ours is None else first.after(ours)
     based = bases.agreed(found.key, ids, first) if len(disputed) else Based(first, ids[:0])

@@ -44,7 +44,7 @@ from omnigraph.storage.commit.session import (
 )
 from omnigraph.storage.delta.table import table_delta
 from omnigraph.storage.files import layout
-from omnigraph.storage.files.records import Commit, TableVersion
+from omnigraph.storage.files.records import Commit, Place, TableVersion
 from omnigraph.storage.manifest.ancestry import Parents, ancestors
 from omnigraph.storage.manifest.merging import MergeSides, bases_moved
 from omnigraph.storage.manifest.snapshot import Snapshot
@@ -56,7 +56,7 @@ _ATTEMPTS = 6
 SCHEMA_OF_MERGE = "schema for the merge of"
 """What a commit says that brings a target the schema of a merge, right before the merge."""
 _PINNED_FROM = 50_000
-"""Rows from which on a merge may outlast the time that cleanup leaves everything alone."""
+"""Rows to look at from which on a merge may outlast the time that cleanup leaves all alone."""
 
 CatalogAt = Callable[[Snapshot], Catalog]
 T = TypeVar("T")
@@ -230,12 +230,27 @@ def _bases(
     return Bases(found, parents, lambda commit: store.snapshot_at(commit_id=commit))
 
 
-def _pin(pins: ExitStack, bases: Bases, *states: Snapshot) -> None:
-    """Keep what a long computation reads; cleanup leaves a short one alone anyway."""
-    if sum(table.row_count for table in states[0].tables.values()) < _PINNED_FROM:
-        return
-    for state in (*states, *(bases.snapshot(commit) for commit in bases.commits)):
-        pins.enter_context(state.pin())
+def _pin(pins: ExitStack, bases: Bases, theirs: Snapshot, ours: Snapshot) -> None:
+    """Keep what a long computation reads; cleanup leaves a short one alone anyway.
+
+    How long it takes follows the rows that may differ, which fragment lists tell, and not the size
+    of the tables: three pins cost more than a small merge.
+    """
+    states = (theirs, ours, *(bases.snapshot(commit) for commit in bases.commits))
+    began = bases.first.tables
+    moved = [
+        key
+        for key in sorted({*began, *theirs.tables})
+        if _place(theirs.tables.get(key)) != _place(began.get(key))
+    ]
+    asked = (
+        sum(bases.delta(key, state.tables.get(key)).candidates)
+        for state in (theirs, ours)
+        for key in moved
+    )
+    if sum(asked) >= _PINNED_FROM:
+        for state in states:
+            pins.enter_context(state.pin())
 
 
 def combine(
@@ -330,7 +345,7 @@ def _alike(key: TableKey, bases: Bases, table: TableVersion | None) -> TableMerg
     return TableMerge(key, agreed=pc.unique(pa.concat_arrays(ids)))
 
 
-def _place(table: TableVersion | None) -> tuple[str, str | None, int] | None:
+def _place(table: TableVersion | None) -> Place | None:
     return None if table is None else table.place
 
 
