@@ -14,7 +14,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.merges import MergeConflictError
-from omnigraph.engine.merge import rows, run
+from omnigraph.engine.merge import large, rows, run
 from omnigraph.engine.merge.resolve import resolutions
 from omnigraph.errors import IntegrityError
 from omnigraph.graph import Graph
@@ -198,10 +198,14 @@ def play(graph: Graph, seed: int, steps: int, monkeypatch: pytest.MonkeyPatch) -
     return game
 
 
-@pytest.fixture(params=[1, 10_000], ids=["by link", "by rows"])
+@pytest.fixture(params=["by link", "by rows", "by ranges"])
 def linked_from(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small fragments are taken over as large ones are."""
-    monkeypatch.setattr(rows, "LINKED_FROM", request.param)
+    """Small fragments are taken over, and small tables gone through, as large ones are."""
+    monkeypatch.setattr(rows, "LINKED_FROM", 1 if request.param == "by link" else 10_000)
+    if request.param == "by ranges":
+        monkeypatch.setattr(large, "LARGE", 0)
+        monkeypatch.setattr(large, "FEW", 0)
+        monkeypatch.setattr(large, "RANGE", 64)
 
 
 @pytest.mark.property
