@@ -201,7 +201,7 @@ def play(graph: Graph, seed: int, steps: int, monkeypatch: pytest.MonkeyPatch) -
 @pytest.fixture(params=["by link", "by rows", "by ranges"])
 def linked_from(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small fragments are taken over, and small tables gone through, as large ones are."""
-    monkeypatch.setattr(rows, "LINKED_FROM", 1 if request.param == "by link" else 10_000)
+    monkeypatch.setattr(rows, "LINKED_FROM", 1 if request.param == "by link" else 1 << 40)
     if request.param == "by ranges":
         monkeypatch.setattr(large, "LARGE", 0)
         monkeypatch.setattr(large, "FEW", 0)

@@ -32,8 +32,12 @@ from omnigraph.storage.files.records import TableVersion
 from omnigraph.storage.tables.differ import OwnFragment
 from omnigraph.storage.tables.foreign import ForeignFragment
 
-LINKED_FROM = 10_000
-"""Rows of a fragment from which on it is taken over as it is; many small ones would slow reads."""
+LINKED_FROM = 1 << 20
+"""Bytes of a fragment from which on it is taken over as it is.
+
+Below, writing its rows costs less than making sure that all of them are new; and many small
+fragments would slow reads.
+"""
 _TRIED_FIRST = 64
 _NOTHING = pa.array([], pa.string())
 
@@ -268,7 +272,7 @@ def _link(found: TableMerge, delta: TableDelta, other: TableDelta, columns: Sequ
     A row of the base is either unchanged on the source, and then in no fragment of its own, or
     among those that its other fragments replace or lack.
     """
-    large = [part for part in delta.own_fragments() if part.rows >= LINKED_FROM]
+    large = [part for part in delta.own_fragments() if part.bytes >= LINKED_FROM]
     if not large:
         return
     replaced = delta.touched(without=[part.fragment_id for part in large]).before

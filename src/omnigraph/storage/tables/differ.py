@@ -61,6 +61,8 @@ class OwnFragment:
 
     fragment_id: int
     rows: int
+    bytes: int
+    """Of its data files, as far as Lance noted them."""
     files: tuple[str, ...]
     """Its data files, relative to the graph."""
     metadata: str
@@ -93,6 +95,7 @@ class Candidates:
             OwnFragment(
                 part.fragment_id,
                 int(part.physical_rows),
+                sum(file.file_size_bytes or 0 for file in part.metadata.files),
                 tuple(
                     f"{base_home(self.handle, file.base_id)}/{layout.DATA_DIR}/{file.path}"
                     for file in part.metadata.files
