@@ -339,14 +339,17 @@ def _first(
     mine: Changed | None,
     ours: Changed | None,
 ) -> Images | None:
-    """Return the rows in question as they are at the first base, from what changed since."""
     changes = [change for change in (mine, ours) if change is not None]
     if bases is not None and len(disputed):
         changes += bases.changes_between(key, disputed)
+    return first_images(changes)
+
+
+def first_images(changes: Sequence[Changed]) -> Images | None:
+    """Return the rows that changed, as they are at the first base, from what changed since."""
     if not changes:
         return None
-    rows = changes[0].before.slice(0, 0)
-    known = Images(rows)
+    known = Images(changes[0].before.slice(0, 0))
     for change in changes:
         known = known.with_rows(pa.concat_tables([change.before, change.deleted]))
     return known
