@@ -168,7 +168,7 @@ def serve_fastapi(port: int) -> None:
 
     app = fastapi.FastAPI()
 
-    @app.get("/hello")
+    @app.get("/hello")  # type: ignore[untyped-decorator]
     async def hello() -> dict[str, str]:
         return {"hello": "world"}
 

@@ -8,7 +8,7 @@ import omnigraph
 from omnigraph.api.changes import ChangeSet
 from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.engine.contract import accepted_ir, contract_files
-from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.errors import BadRequestError, ConflictError, NotFoundError
 from tests.support.fast import FAST
 
 SCHEMA = """
@@ -222,3 +222,62 @@ def test_a_renamed_type_changes_nothing_in_diff_feed_and_history(graph):
     assert [one.table_key for one in changed.changes] == ["node:Town"]
     found = graph.entity_history("node:Town", "Rome").versions
     assert [(one.op, one.changed) for one in found] == [("update", ("age",)), ("insert", ())]
+
+
+def crossed(graph):
+    """Merge main and review into each other, each as it was before the other was."""
+    graph.branches.create("review")
+    graph.mutate(AGE, params={"n": "ada", "a": 50})
+    graph.mutate(AGE, params={"n": "bo", "a": 60}, branch="review")
+    graph.mutate(GO, params={"n": "cy"}, branch="review")
+    for name in ("main", "review"):
+        graph.branches.create(f"was-{name}", source=name)
+    graph.branches.merge("was-review")
+    graph.branches.merge("was-main", into="review")
+
+
+def test_after_merges_both_ways_a_review_shows_what_its_line_did_and_nothing_else(graph):
+    graph.mutate(ADD, params={"n": "abe", "a": 1})
+    crossed(graph)
+    assert told(graph.diff("main...review")) == []
+    graph.mutate(AGE, params={"n": "bo", "a": 61}, branch="review")
+    graph.mutate(ADD, params={"n": "di", "a": 5}, branch="review")
+    graph.mutate(AGE, params={"n": "abe", "a": 2}, branch="review")
+    graph.mutate(AGE, params={"n": "ada", "a": 51})
+    seen = graph.diff("main...review", images="both")
+    assert [(one.id, one.op, one.before, one.after) for one in seen if one.kind == "node"] == [
+        (
+            "abe",
+            "update",
+            *(
+                {"id": "abe", "name": "abe", "age": age, "born": None, "tags": None}
+                for age in (1, 2)
+            ),
+        ),
+        (
+            "bo",
+            "update",
+            *(
+                {"id": "bo", "name": "bo", "age": age, "born": None, "tags": None}
+                for age in (60, 61)
+            ),
+        ),
+        ("di", "insert", None, {"id": "di", "name": "di", "age": 5, "born": None, "tags": None}),
+    ]
+    assert [one.changed for one in graph.diff("main...review", ops=["update"])] == [("age",)] * 2
+    assert told(graph.diff("main...review", columns=["tags"])) == [("node:Person", "insert", "di")]
+    preview = graph.branches.merge("review", preview=True)
+    (table,) = preview.tables
+    assert (table.inserted, table.updated, table.deleted) == (1, 2, 0)
+
+
+def test_after_merges_both_ways_a_review_across_schemas_is_refused(graph):
+    graph.branches.create("review")
+    graph.apply_schema(SCHEMA + "node Town { name: String @key }", branch="review")
+    graph.mutate(AGE, params={"n": "ada", "a": 50})
+    for name in ("main", "review"):
+        graph.branches.create(f"was-{name}", source=name)
+    graph.branches.merge("was-main", into="review")
+    graph.branches.merge("was-review")
+    with pytest.raises(ConflictError, match="several states in common"):
+        graph.diff("main...review")

@@ -602,9 +602,9 @@ def diff_states(a: Moment, b: Moment | None, wanted: Query) -> Ask[dict[str, Any
     return Ask("GET", "/diff", lambda one: cast("dict[str, Any]", orjson.loads(one.body)), asked)
 
 
-def diff_pieces(a: str, b: str, wanted: Query) -> Ask[None]:
-    """Ask for the changes between two commits; read as they come."""
-    asked = (*_query(from_=a, to=b), *wanted)
+def diff_pieces(states: Sequence[str], wanted: Query) -> Ask[None]:
+    """Ask for the changes between states, as the server names them; read as they come."""
+    asked = (*_query(from_=states[0], to=None if len(states) < 2 else states[1]), *wanted)
     return Ask("GET", "/diff", lambda _: None, asked, headers={"accept": ARROW})
 
 

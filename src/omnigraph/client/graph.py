@@ -362,7 +362,7 @@ class RemoteGraph(Closing):
         )
         said = self._ask(asks.diff_states(a, b, filters))
         origin = (said["from_version"], said["to_version"], said.get("branch"))
-        ask = asks.diff_pieces(said["from_commit"], said["to_commit"], filters)
+        ask = asks.diff_pieces(said["states"], filters)
 
         def pieces() -> Iterator[ChangedRows]:
             with self._transport.open(ask) as body:

@@ -6,6 +6,7 @@ import itertools
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from omnigraph.api.changes import (
@@ -34,7 +35,10 @@ from omnigraph.engine.changes.entity import Past, Step, blame
 from omnigraph.engine.changes.feed import Bounds, Feed, parse_cursor
 from omnigraph.engine.changes.pairs import State
 from omnigraph.engine.contract import steps_between
-from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.engine.merge.base import Bases
+from omnigraph.engine.merge.review import SinceBases
+from omnigraph.engine.merge.schemas import have_one_schema
+from omnigraph.errors import BadRequestError, ConflictError, NotFoundError
 from omnigraph.graph.history import graph_commit
 from omnigraph.graph.requests import check_limit
 from omnigraph.graph.state import GraphState, cancel_argument
@@ -93,27 +97,51 @@ def _resolved(store: GraphStore, place: Moment) -> tuple[Snapshot, bool]:
         ) from None
 
 
-def resolve_states(store: GraphStore, a: Moment, b: Moment | None) -> tuple[Snapshot, Snapshot]:
-    """Return both states of a diff; `main...review` is from where both began to `review`."""
-    before, after = judged_states(store, a, b)
-    return before[0], after[0]
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The states of a diff."""
+
+    before: Snapshot
+    """Where it starts from; of several bases the first."""
+    after: Snapshot
+    judged_by: tuple[str, ...]
+    """The branches whose readers may see it; see `judged_state`."""
+    names: tuple[str, ...]
+    """What names the same states for ever: two commits, or one text about both lines."""
+    bases: Bases | None = None
+    """What both lines have in common, if that is more than one state."""
 
 
-def judged_states(
-    store: GraphStore, a: Moment, b: Moment | None
-) -> tuple[tuple[Snapshot, str], tuple[Snapshot, str]]:
-    """Return both states of a diff, each with the branch it is judged by; see `judged_state`."""
+def sides_of(store: GraphStore, a: Moment, b: Moment | None) -> Sides:
+    """Return the states of a diff; `main...review` is from where both began to `review`.
+
+    Raises:
+        NotFoundError: there is no such state, or both have nothing in common.
+        ConflictError: they have states of different schemas in common.
+    """
     if b is not None:
-        return judged_state(store, a), judged_state(store, b)
+        (before, first), (after, last) = judged_state(store, a), judged_state(store, b)
+        return Sides(before, after, (first, last), (before.commit_id, after.commit_id))
     if not isinstance(a, str) or _SINCE_BASE not in a:
         raise BadRequestError(
             "a diff is of two states", hint="name two, or 'main...review' from their merge base"
         )
-    ours, theirs = (judged_state(store, one) for one in a.split(_SINCE_BASE, 1))
-    bases = store.merge_bases(ours[0], theirs[0])
-    if not bases:
+    (ours, _), (theirs, last) = (judged_state(store, one) for one in a.split(_SINCE_BASE, 1))
+    commits, parents = store.merge_bases(ours, theirs)
+    if not commits:
         raise NotFoundError(f"the states of '{a}' have nothing in common", hint="name two states")
-    return judged_state(store, bases[0]), theirs
+    began = [judged_state(store, one) for one in commits]
+    judged_by = (*(branch for _, branch in began), last)
+    if len(commits) == 1:
+        return Sides(began[0][0], theirs, judged_by, (commits[0], theirs.commit_id))
+    if not have_one_schema(theirs, *(state for state, _ in began)):
+        raise ConflictError(
+            f"the states of '{a}' have several states in common, of different schemas",
+            hint=f"name two states: one of {', '.join(commits)}, and '{a.split(_SINCE_BASE)[1]}'",
+        )
+    bases = Bases(commits, parents, lambda commit: store.snapshot_at(commit_id=commit))
+    between = (f"{ours.commit_id}{_SINCE_BASE}{theirs.commit_id}",)
+    return Sides(began[0][0], theirs, judged_by, between, bases)
 
 
 class GraphChanges:
@@ -153,16 +181,18 @@ class GraphChanges:
         Raises:
             NotFoundError: a state, type or property does not exist.
         """
+        sides = sides_of(self._state.store, a, b)
         before, after = (
-            State(one, self._state.catalog(one)) for one in resolve_states(self._state.store, a, b)
+            State(one, self._state.catalog(one)) for one in (sides.before, sides.after)
         )
+        since = None if sides.bases is None else SinceBases(sides.bases)
         wanted = _wanted(types, kinds, ops, images, columns)
         first, last = before.snapshot, after.snapshot
         branch = last.branch if last.branch == first.branch or last.branch != MAIN else first.branch
         diff(before, after, wanted)  # what is wrong with a request is told at once
         return Diff(
             (first.manifest_version, last.manifest_version, branch),
-            lambda: self._state.job_budget(limits).over(diff(before, after, wanted)),
+            lambda: self._state.job_budget(limits).over(diff(before, after, wanted, since)),
         )
 
     def changes(

@@ -59,6 +59,7 @@ class Branches:
         delete_source: bool = False,
         message: str | None = None,
         preview: bool = False,
+        spark: object = None,
     ) -> MergeResult:
         """Merge a branch, as it is now, into another: as one commit, or not at all.
 
@@ -77,6 +78,8 @@ class Branches:
             delete_source: delete the source once it is merged; if that cannot be, the merge stands.
             message: why.
             preview: compute everything and write nothing; conflicts are returned, not raised.
+            spark: a SparkSession, or `SparkSettings` to start one, that goes through tables of
+                which more changed than fits into memory; without one this process does.
 
         Raises:
             MergeConflictError: both sides changed what does not go together.
@@ -88,7 +91,7 @@ class Branches:
         by = who_writes(self._actor, actor)
         said = resolutions(strategy, resolve, columns=columns)
         request = Request(source, into, said, base, by, message, preview)
-        return merge_branch(self._state, request, delete_source=delete_source)
+        return merge_branch(self._state, request, delete_source=delete_source, spark=spark)
 
     def reset(
         self,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 from omnigraph.api.merges import ChangeApplied, MergeResult, TableMerged, Tag
+from omnigraph.base.runner import Runner
 from omnigraph.engine.merge.conflicts import MAX_TOLD, Conflicts
+from omnigraph.engine.merge.large import Means
 from omnigraph.engine.merge.replay import Replay, replay
 from omnigraph.engine.merge.run import Merge, Request, merge
 from omnigraph.errors import OmniGraphError
@@ -16,12 +19,14 @@ from omnigraph.graph.turns import TURNS
 from omnigraph.storage.branches import tags as stored
 
 
-def merge_branch(state: GraphState, request: Request, *, delete_source: bool) -> MergeResult:
+def merge_branch(
+    state: GraphState, request: Request, *, delete_source: bool, spark: object = None
+) -> MergeResult:
     """Merge a branch into another and return what became of it; see `Branches.merge`."""
     check_labels(branch=request.source)
     check_labels(branch=request.target, actor=request.actor, message=request.message)
-    with TURNS.writing(), state.job_budget(None):
-        done = merge(state.store, state.catalog, request)
+    with TURNS.writing(), state.job_budget(None), _means(state, spark) as means:
+        done = merge(state.store, state.catalog, request, means)
     result = _merge_result(done, request)
     if not delete_source or request.preview:
         return result
@@ -30,6 +35,26 @@ def merge_branch(state: GraphState, request: Request, *, delete_source: bool) ->
     except OmniGraphError as error:  # the merge stands, whatever becomes of the branch
         return replace(result, branch_deleted=False, branch_delete_error=str(error))
     return replace(result, branch_deleted=True)
+
+
+@contextmanager
+def _means(state: GraphState, spark: object = None) -> Iterator[Means]:
+    """Return who goes through large tables: this process, unless a Spark is given for such work."""
+    options = state.options.pipeline
+    given = options.spark if spark is None else spark
+    if given is None and options.engine != "spark":
+        yield Means(staging=options.staging)
+        return
+    # Only now: most merges never need it.
+    from omnigraph.pipeline.run.engines import Engines, on_spark, require_shared_folder
+
+    def runner(_: int) -> Runner:
+        chosen = engines.choose(0).runner
+        require_shared_folder(chosen, state.store.kernel.root, options.staging)
+        return chosen
+
+    with closing(Engines(on_spark(), given, options.own_spark())) as engines:
+        yield Means(runner, options.staging)
 
 
 def _merge_result(done: Merge, request: Request) -> MergeResult:
@@ -55,8 +80,8 @@ def _tables(counts: Mapping[str, Mapping[str, int]]) -> tuple[TableMerged, ...]:
 def apply_change(state: GraphState, wanted: Replay) -> ChangeApplied:
     """Undo a commit, repeat it, or set a branch back to it, as one new commit."""
     check_labels(branch=wanted.branch, actor=wanted.actor, message=wanted.message)
-    with TURNS.writing(), state.job_budget(None):
-        done = replay(state.store, state.catalog, wanted)
+    with TURNS.writing(), state.job_budget(None), _means(state) as means:
+        done = replay(state.store, state.catalog, wanted, means)
     return ChangeApplied(
         wanted.operation,
         str(done.of),

@@ -61,7 +61,7 @@ from omnigraph.storage.files.records import Commit, Kind, TableSpec
 from omnigraph.storage.kernel import Kernel, build_kernel
 from omnigraph.storage.locks.by_name import REFS_LOCK, branch_lock_name
 from omnigraph.storage.locks.holders import HeldLock, Holder
-from omnigraph.storage.manifest.ancestry import lowest_common_ancestors
+from omnigraph.storage.manifest.ancestry import Parents, lowest_common_ancestors
 from omnigraph.storage.manifest.contracts import read_contract, show_files
 from omnigraph.storage.manifest.history import (
     CommitNotFoundError,
@@ -280,11 +280,14 @@ class GraphStore(Closing):
             parents,
         )
 
-    def merge_bases(self, one: Snapshot, other: Snapshot) -> tuple[CommitId, ...]:
-        """Return the newest commits that two states both came from; none of them from another."""
+    def merge_bases(self, one: Snapshot, other: Snapshot) -> tuple[tuple[CommitId, ...], Parents]:
+        """Return the newest commits that two states both came from, and what led to all of them.
+
+        None of them comes from another one.
+        """
         heads = [self._heads.current(state.branch) for state in (one, other)]
         parents = self._heads.ancestries.leading_to(*heads)
-        return lowest_common_ancestors(parents, [one.commit_id], [other.commit_id])
+        return lowest_common_ancestors(parents, [one.commit_id], [other.commit_id]), parents
 
     def mend(self, branch: str = layout.MAIN) -> None:
         """Take out indexes of a branch that its tables cannot find; every write does so too."""

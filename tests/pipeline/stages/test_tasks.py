@@ -5,12 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ulid import ULID
 
+from omnigraph.base.runner import InlineRunner
 from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.source import Source
 from omnigraph.pipeline.checks.together import row_faults
 from omnigraph.pipeline.inputs.row_ids import generated_ids, key_ids
 from omnigraph.pipeline.inputs.sources import find_sources
-from omnigraph.pipeline.run.runner import InlineRunner
 from omnigraph.pipeline.stages.loaded import places_of
 from omnigraph.pipeline.stages.tasks import Job, plan_tasks, run_task
 from tests.pipeline.conftest import SCHEMA, edge, jsonl, node

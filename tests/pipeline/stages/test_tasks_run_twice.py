@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import omnigraph
-from omnigraph.pipeline.run.runner import InlineRunner
+from omnigraph.base.runner import InlineRunner
 from omnigraph.pipeline.stages.fragments import Written
 from omnigraph.storage.options import Retention, StorageOptions
 from omnigraph.storage.upkeep.cleanup import CleanupPolicy

@@ -273,7 +273,7 @@ def test_drift_without_a_sidecar_is_refused_unless_it_is_our_own(graph):
     [
         pytest.param(b"", "cannot be read", id="empty"),
         pytest.param(b"{", "cannot be read", id="truncated"),
-        pytest.param(orjson.dumps({"schema_version": 4}), "version 4", id="newer"),
+        pytest.param(orjson.dumps({"schema_version": 5}), "version 5", id="newer"),
         pytest.param(orjson.dumps({"schema_version": 3}), "garbles", id="fields missing"),
     ],
 )
@@ -425,24 +425,25 @@ class TestMergesWhoseSourceIsGone:
         assert store.commits()[-2].merged_parent == brought[-1]
         assert not store.kernel.objects.list(layout.STAGING_DIR)
 
-    def test_it_is_settled_even_if_nobody_kept_them(self, store):
+    def test_one_of_an_older_program_that_kept_them_elsewhere_is_refused(self, store):
         self.leave(store)
-        store.kernel.objects.delete_prefix(layout.STAGING_DIR)
-        (healed,) = store.recover()
-        assert healed.outcome == "RolledForward"
-        assert contents(store.snapshot())[A] == {"s": 1}
-        write(store, {A: {"on": 1}})
+        (info,) = store.kernel.objects.list(layout.RECOVERY_DIR)
+        content = orjson.loads(store.kernel.objects.get(info.name)) | {"schema_version": 3}
+        del content["merged_commits"]
+        store.kernel.objects.put(info.name, orjson.dumps(content))
+        with pytest.raises(SidecarError, match="older program"):
+            write(store, {A: {"on": 1}})
 
-    def test_a_merge_that_is_rolled_back_leaves_nothing_staged(self, store):
+    def test_a_merge_that_is_rolled_back_leaves_nothing(self, store):
         store.branches.create("side")
         write(store, {A: {"s": 1}}, "side")
         session = store.begin(writer_kind="BranchMerge")
         session.upsert(A, rows({"s": 1}))
         with interrupted("publish.after_sidecar=raise"):
             session.commit(merged=store.merge_sides("side", session.base).source)
-        assert store.kernel.objects.list(layout.STAGING_DIR)
         assert [healed.outcome for healed in store.recover()] == ["RolledBack"]
-        assert not store.kernel.objects.list(layout.STAGING_DIR)
+        for place in (layout.RECOVERY_DIR, layout.STAGING_DIR):
+            assert not store.kernel.objects.list(place)
 
 
 def _main(store):

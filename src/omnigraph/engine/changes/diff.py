@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -32,10 +33,22 @@ class Wanted:
     """Properties that are compared and shown; updates of others alone are left out."""
 
 
-def diff(before: State, after: State, wanted: Wanted) -> Iterator[ChangedRows]:
+PiecesOf: TypeAlias = Callable[[TypePair, TableDelta, Collection[str] | None], Iterator[Difference]]
+"""Yields what differs in one type, given its delta, if that alone does not say it."""
+
+
+def diff(
+    before: State, after: State, wanted: Wanted, pieces_of: PiecesOf | None = None
+) -> Iterator[ChangedRows]:
     """Return, piece by piece, what must change in `before` to make it `after`.
 
     What cannot be asked for is refused at once; rows are compared as they are asked for.
+
+    Args:
+        before: the state to start from.
+        after: the state to arrive at.
+        wanted: what of the diff is asked for.
+        pieces_of: how the rows of a type are compared; by their delta if not said.
 
     Raises:
         SnapshotExpiredError: rows of a state were cleaned up.
@@ -43,13 +56,18 @@ def diff(before: State, after: State, wanted: Wanted) -> Iterator[ChangedRows]:
     """
     pairs = paired_types(before, after, wanted.types, wanted.kinds)
     _require_columns(pairs, wanted.columns)
-    return itertools.chain.from_iterable(_of_type(pair, before, after, wanted) for pair in pairs)
+    return itertools.chain.from_iterable(
+        _of_type(pair, before, after, wanted, pieces_of) for pair in pairs
+    )
 
 
-def _of_type(pair: TypePair, before: State, after: State, wanted: Wanted) -> Iterator[ChangedRows]:
+def _of_type(
+    pair: TypePair, before: State, after: State, wanted: Wanted, pieces_of: PiecesOf | None
+) -> Iterator[ChangedRows]:
     delta = delta_of(pair, before, after)
     columns = None if wanted.columns is None else {*wanted.columns, *_ends(pair)}
-    for piece in delta.batches(columns):
+    pieces = delta.batches(columns) if pieces_of is None else pieces_of(pair, delta, columns)
+    for piece in pieces:
         rows = changed_rows(pair, piece, wanted)
         if len(rows):
             version = after.snapshot.manifest_version

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,14 +20,12 @@ from omnigraph.compiler.catalog.model import EDGE_SYSTEM_COLUMNS, ID, Catalog, E
 from omnigraph.engine.schema.fill import default_scalar
 from omnigraph.engine.schema.tables import GraphType, stored_properties, type_changes
 from omnigraph.storage.delta.side import ColumnPair
-from omnigraph.storage.files.records import TableVersion
+from omnigraph.storage.files.records import Place, TableVersion
 from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.tables.handle import Handle, empty_handle
 from omnigraph.storage.tables.predicate import Predicate, renamed
 from omnigraph.storage.tables.scan import ROW_ADDRESS, ROW_ID, Reader
 from omnigraph.storage.tables.widen import widened
-
-Place: TypeAlias = tuple[str, str | None, int]
 
 
 @dataclass(frozen=True, slots=True)

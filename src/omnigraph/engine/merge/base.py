@@ -23,7 +23,7 @@ from omnigraph.errors import ConflictError, NotFoundError
 from omnigraph.storage.delta.confirm import Changed
 from omnigraph.storage.delta.side import ColumnPair
 from omnigraph.storage.delta.table import TableDelta, table_delta
-from omnigraph.storage.files.records import TableVersion
+from omnigraph.storage.files.records import Place, TableVersion
 from omnigraph.storage.manifest.ancestry import Parents, lowest_common_ancestors
 from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.tables.failures import SnapshotExpiredError
@@ -69,6 +69,7 @@ class Bases:
         self._open_at = open_at
         self._pairs = pairs
         self._known: dict[CommitId, Snapshot] = {}
+        self._deltas: dict[tuple[TableKey, Place | None], TableDelta] = {}
 
     def seen(self, open_at: Callable[[CommitId], Snapshot], pairs: Pairs) -> Bases:
         """Return the same bases under another schema."""
@@ -93,18 +94,22 @@ class Bases:
         return self.snapshot(self.commits[0])
 
     def delta(self, key: TableKey, after: TableVersion | None) -> TableDelta:
-        """Return what became of a table since the first base.
+        """Return what became of a table since the first base; fragments are compared once.
 
         Raises:
             MergeBaseExpiredError: its rows there were cleaned up.
         """
-        first = self.first
-        before = first.tables.get(key)
-        columns = None if self._pairs is None else self._pairs(key, before, after)
-        try:
-            return table_delta(first.kernel, before, after, columns=columns)
-        except SnapshotExpiredError as error:
-            raise MergeBaseExpiredError(first.commit_id) from error
+        asked = (key, None if after is None else after.place)
+        if asked not in self._deltas:
+            first = self.first
+            before = first.tables.get(key)
+            columns = None if self._pairs is None else self._pairs(key, before, after)
+            try:
+                found = table_delta(first.kernel, before, after, columns=columns)
+            except SnapshotExpiredError as error:
+                raise MergeBaseExpiredError(first.commit_id) from error
+            self._deltas[asked] = found
+        return self._deltas[asked]
 
     def disputed(self, key: TableKey) -> pa.Array:
         """Return the ids of rows of a table in which the bases may differ."""

@@ -80,6 +80,8 @@ def only(piece: Changed, ids: pa.Array, *, inverted: bool = False) -> Changed:
     """Return the part of a change that is about some ids, or about all others."""
 
     def pick(rows: pa.Table) -> pa.Array:
+        if not len(rows):
+            return pa.array([], pa.bool_())  # the ids would be looked through for nothing
         wanted = pc.is_in(one_array(rows[ID]), value_set=ids)
         return pc.invert(wanted) if inverted else wanted
 

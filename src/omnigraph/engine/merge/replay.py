@@ -7,12 +7,14 @@ it was, and what both changed conflicts as in a merge.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
 from omnigraph.api.merges import Operation
 from omnigraph.base.ids import CommitId
 from omnigraph.engine.merge.base import Bases, MergeBaseExpiredError
+from omnigraph.engine.merge.large import BY_ITSELF, Means, large_tables
 from omnigraph.engine.merge.resolve import Resolutions
 from omnigraph.engine.merge.run import (
     CatalogAt,
@@ -20,6 +22,7 @@ from omnigraph.engine.merge.run import (
     again_if_moved,
     combine,
     commit_combined,
+    pin,
 )
 from omnigraph.engine.merge.schemas import have_one_schema
 from omnigraph.errors import BadRequestError, ConflictError
@@ -57,7 +60,9 @@ class Replayed:
     commit: Commit | None
 
 
-def replay(store: GraphStore, catalog_at: CatalogAt, wanted: Replay) -> Replayed:
+def replay(
+    store: GraphStore, catalog_at: CatalogAt, wanted: Replay, means: Means = BY_ITSELF
+) -> Replayed:
     """Undo a commit, repeat it on a branch, or set a branch back to it, as one new commit.
 
     Raises:
@@ -76,7 +81,9 @@ def replay(store: GraphStore, catalog_at: CatalogAt, wanted: Replay) -> Replayed
         after = store.snapshot_at(commit_id=commit.id)
         pair = (after, before) if wanted.operation == "revert" else (before, after)
         states = lambda _: pair  # noqa: E731
-    return again_if_moved(partial(_replay_once, store, catalog_at, wanted, commit.id, states))
+    return again_if_moved(
+        partial(_replay_once, store, catalog_at, wanted, commit.id, states, means)
+    )
 
 
 class SchemasDifferError(ConflictError):
@@ -122,6 +129,7 @@ def _replay_once(
     wanted: Replay,
     of: CommitId,
     states: States,
+    means: Means,
 ) -> Replayed:
     session = None
     if not wanted.preview:
@@ -132,21 +140,25 @@ def _replay_once(
     catalog = catalog_at(ours)
     _require_one_schema(ours, theirs, base)
     bases = Bases([base.commit_id], {}, lambda _: base)
-    try:
-        found = combine(bases, theirs, ours, catalog, wanted.said)
-    except MergeBaseExpiredError as error:  # here the base is a commit somebody named
-        raise SnapshotExpiredError(
-            f"the rows of commit {base.commit_id} were cleaned up",
-            hint="choose a newer commit",
-        ) from error
-    done = partial(Replayed, wanted.operation, of, str(ours.branch), found)
-    if session is None:
-        return done(None)
-    if found.conflicts.total:
-        raise found.conflicts.error()
-    if not found.counts:
-        return done(None)
-    told = {wanted.operation: of, "resolved": wanted.said.as_json()}
-    alone = wanted.operation == "reset"  # what others wrote meanwhile has to go, too
-    made = commit_combined(session, found, bases, theirs, catalog, told, alone=alone)
-    return done(made.commit if made.outcome == "committed" else None)
+    with ExitStack() as held:
+        try:
+            if session is not None:
+                pin(held, bases, theirs, ours)
+            how = held.enter_context(large_tables(store, session, means, wanted.said))
+            found = combine(bases, theirs, ours, catalog, wanted.said, how)
+        except MergeBaseExpiredError as error:  # here the base is a commit somebody named
+            raise SnapshotExpiredError(
+                f"the rows of commit {base.commit_id} were cleaned up",
+                hint="choose a newer commit",
+            ) from error
+        done = partial(Replayed, wanted.operation, of, str(ours.branch), found)
+        if session is None:
+            return done(None)
+        if found.conflicts.total:
+            raise found.conflicts.error()
+        if not found.counts:
+            return done(None)
+        told = {wanted.operation: of, "resolved": wanted.said.as_json()}
+        alone = wanted.operation == "reset"  # what others wrote meanwhile has to go, too
+        made = commit_combined(session, found, bases, theirs, catalog, told, alone=alone)
+        return done(made.commit if made.outcome == "committed" else None)

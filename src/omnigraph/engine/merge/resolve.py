@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from omnigraph.api.merges import STRATEGIES, Strategy
 from omnigraph.base.arguments import shown, word_argument
-from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType, Property
+from omnigraph.compiler.catalog.model import EdgeType, NodeType, Property
 from omnigraph.compiler.query.params import coerce
 from omnigraph.compiler.types import INTEGERS, Scalar
 from omnigraph.engine.image.arrays import Mask, one_array
@@ -124,7 +124,7 @@ def _is_side(said: object) -> bool:
     return isinstance(said, str) and said in _SIDES
 
 
-def settle(table: TableMerge, said: Resolutions, catalog: Catalog) -> None:
+def settle(table: TableMerge, said: Resolutions, kind: NodeType | EdgeType) -> None:
     """Settle the conflicts of a table as far as something is said of them.
 
     Raises:
@@ -134,7 +134,6 @@ def settle(table: TableMerge, said: Resolutions, catalog: Catalog) -> None:
     if found is None:
         return
     open_: Mask = np.ones(len(found.ids), dtype=bool)
-    kind = _kind(catalog, table.key)
     open_ &= ~_by_hand(table, found, said, kind)
     if said.columns:
         open_ &= ~_by_column(table, found.only(open_), kind, open_)
@@ -287,8 +286,3 @@ def _any_unequal(one: pa.Table, other: pa.Table, names: Sequence[str]) -> Mask:
 
 def _rows(side: Images, ids: pa.Array) -> pa.Table:
     return side.rows.take(pa.array(side.places(ids))).combine_chunks()
-
-
-def _kind(catalog: Catalog, key: str) -> NodeType | EdgeType:
-    kinds: list[NodeType | EdgeType] = [*catalog.nodes.values(), *catalog.edges.values()]
-    return next(kind for kind in kinds if kind.table_key == key)

@@ -14,8 +14,9 @@ Images of all three states are held only for rows that both sides touched.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -29,10 +30,16 @@ from omnigraph.storage.delta.confirm import Changed
 from omnigraph.storage.delta.table import TableDelta
 from omnigraph.storage.files.records import TableVersion
 from omnigraph.storage.tables.differ import OwnFragment
+from omnigraph.storage.tables.foreign import ForeignFragment
 
-LINKED_FROM = 10_000
-"""Rows of a fragment from which on it is taken over as it is; many small ones would slow reads."""
+LINKED_FROM = 1 << 20
+"""Bytes of a fragment from which on it is taken over as it is.
+
+Below, writing its rows costs less than making sure that all of them are new; and many small
+fragments would slow reads.
+"""
 _TRIED_FIRST = 64
+_NOTHING = pa.array([], pa.string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,24 @@ class RowConflicts:
         """Return some of them."""
         ids = self.ids.filter(pa.array(wanted))
         return RowConflicts(ids, self.base, self.theirs, self.ours, self.unsettled)
+
+
+def all_conflicts(parts: Sequence[RowConflicts]) -> RowConflicts | None:
+    """Return conflicts of different rows as one; None if there are none."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    ids = pa.concat_arrays([one.ids for one in parts])
+    return RowConflicts(
+        ids.take(pc.sort_indices(ids)),
+        _images([one.base for one in parts]),
+        _images([one.theirs for one in parts]),
+        _images([one.ours for one in parts]),
+        pa.concat_arrays([one.unsettled for one in parts]),
+    )
+
+
+def _images(parts: Sequence[Images]) -> Images:
+    return Images(pa.concat_tables([one.rows for one in parts]))
 
 
 @dataclass(slots=True)
@@ -78,18 +103,20 @@ class TableMerge:
     """Where the table is read from as a whole, instead of writing rows."""
     linked: tuple[OwnFragment, ...] = ()
     """Fragments of the source that are taken over as they are: all of their rows are new."""
-    elsewhere: Changed | None = None
-    """What a pointer or linked fragments change: columns by which rows can be in the way."""
+    written: tuple[ForeignFragment, ...] = ()
+    """Fragments with rows that come, or come to be otherwise, where those are many."""
+    elsewhere: list[Changed] = field(default_factory=list)
+    """What a pointer or fragments change: columns by which rows can be in the way."""
 
     def take(self, changed: Changed) -> None:
         """Do on the target what a change of the source says."""
         if len(changed.inserted):
             self.inserted.append(changed.inserted)
         if len(changed.after):
-            self.before.append(_ends(changed.before))
+            self.before.append(ends_of(changed.before))
             self.updated.append(changed.after)
         if len(changed.deleted):
-            self.before.append(_ends(changed.deleted))
+            self.before.append(ends_of(changed.deleted))
             self.deleted.append(one_array(changed.deleted[ID]))
 
     def replace(self, ids: pa.Array, theirs: Images, ours: Images) -> None:
@@ -110,7 +137,7 @@ class TableMerge:
     def put_together(self, rows: pa.Table, ours: Images) -> None:
         """Put rows that neither side has like this."""
         self.settled.append(rows)
-        self.before.append(_ends(ours.only(one_array(rows[ID])).rows))
+        self.before.append(ends_of(ours.only(one_array(rows[ID])).rows))
 
     def keep(self, ids: pa.Array, ours: Images) -> None:
         """Leave some rows in conflict as the target has them."""
@@ -126,20 +153,20 @@ class TableMerge:
     @property
     def only_inserts(self) -> bool:
         """Whether every row to write is new on the target and nothing else happens."""
-        others = self.updated or self.settled or self.deleted or self.linked
+        others = self.updated or self.settled or self.deleted or self.elsewhere
         return bool(self.inserted) and not others
 
     @property
     def is_empty(self) -> bool:
         """Whether the table stays as it is."""
         rows = self.inserted or self.updated or self.deleted or self.settled or self.kept
-        return not rows and self.pointer is None and not self.linked
+        return not rows and self.pointer is None and not self.elsewhere
 
     def put_columns(self, names: Sequence[str]) -> pa.Table | None:
         """Return columns of the rows that come, or come to be otherwise."""
         parts = [*self.inserted, *self.updated, *self.settled]
-        if self.elsewhere is not None:
-            parts += [self.elsewhere.inserted, self.elsewhere.after]
+        for one in self.elsewhere:
+            parts += filter(len, (one.inserted, one.after))
         chosen = [rows.select(names) for rows in parts]
         return pa.concat_tables(chosen) if chosen else None
 
@@ -147,21 +174,20 @@ class TableMerge:
     def deletes(self) -> pa.Array:
         """Return the ids of the rows that go."""
         parts = [pa.array([], pa.string()), *self.deleted]
-        if self.elsewhere is not None:
-            parts.append(one_array(self.elsewhere.deleted[ID]))
-        return pa.concat_arrays(parts)
+        return pa.concat_arrays([*parts, *(one_array(one.deleted[ID]) for one in self.elsewhere)])
 
     @property
     def own_deletes(self) -> pa.Array:
-        """Return the ids of the rows to remove."""
-        return pa.concat_arrays([pa.array([], pa.string()), *self.deleted])
+        """Return the ids of the rows to remove; those that fragments replace go, too."""
+        replaced = (one_array(one.after[ID]) for one in self.elsewhere if self.pointer is None)
+        return pa.concat_arrays([self.deletes, *replaced])
 
     @property
     def replaced(self) -> list[pa.Table]:
         """Return ids and ends of rows of the target that do not stay as they are."""
         parts = list(self.before)
-        if self.elsewhere is not None:
-            parts += [_ends(self.elsewhere.before), _ends(self.elsewhere.deleted)]
+        for one in self.elsewhere:
+            parts += [ends_of(rows) for rows in (one.before, one.deleted) if len(rows)]
         return parts
 
     @property
@@ -176,9 +202,8 @@ class TableMerge:
     def counts(self) -> dict[str, int]:
         """Return how many rows come, change and go."""
         inserted, updated = map(_rows, (self.inserted, [*self.updated, *self.settled]))
-        if self.elsewhere is not None:
-            inserted += len(self.elsewhere.inserted)
-            updated += len(self.elsewhere.after)
+        inserted += sum(len(one.inserted) for one in self.elsewhere)
+        updated += sum(len(one.after) for one in self.elsewhere)
         return {"inserted": inserted, "updated": updated, "deleted": len(self.deletes)}
 
 
@@ -186,8 +211,15 @@ def _rows(tables: Sequence[pa.Table]) -> int:
     return sum(map(len, tables))
 
 
-def _ends(rows: pa.Table) -> pa.Table:
+def ends_of(rows: pa.Table) -> pa.Table:
+    """Return ids, and of edges the nodes they lead from and to."""
     return rows.select([name for name in (ID, "src", "dst") if name in rows.column_names])
+
+
+InRanges: TypeAlias = Callable[
+    [TableMerge, TableDelta, TableDelta, Collection[int], pa.Array], bool
+]
+"""Merges a table that does not fit into memory, but for some ids; tells if that was so."""
 
 
 def merge_rows(
@@ -197,6 +229,7 @@ def merge_rows(
     ours: TableVersion | None,
     *,
     by_link: Sequence[str] | None = None,
+    in_ranges: InRanges | None = None,
 ) -> TableMerge:
     """Return what the changes of `theirs` since the bases do to `ours`, and what conflicts.
 
@@ -207,40 +240,43 @@ def merge_rows(
         ours: the table on the side it is merged into.
         by_link: that whole fragments of new rows may be taken over by link, and then the columns
             by which their rows can be in the way of others.
+        in_ranges: how it is done where too much may differ to be held at once.
     """
     found = TableMerge(key)
     delta, other = bases.delta(key, theirs), bases.delta(key, ours)
     disputed = bases.disputed(key)
     if delta.is_empty_at_list_level and not len(disputed):
         return found
-    others = other.touched().ids
     if by_link is not None and not len(disputed):
-        _link(found, delta, others, by_link)
+        _link(found, delta, other, by_link)
     without = [fragment.fragment_id for fragment in found.linked]
-    contested = _contested(delta, others, disputed, without)
+    is_done = in_ranges is not None and in_ranges(found, delta, other, without, disputed)
+    shared = disputed if is_done else pa.concat_arrays([other.touched().ids, disputed])
+    pieces = delta.batches(blobs=True, without=without) if len(shared) or not is_done else ()
     aside: list[Changed] = []
-    for piece in delta.batches(blobs=True, without=without):
-        if not len(contested):
-            found.take(piece)
-            continue
-        found.take(only(piece, contested, inverted=True))
-        aside.append(only(piece, contested))
+    for piece in pieces:
+        both = only(piece, shared)
+        aside += [both] if both.rows else []
+        if not is_done:
+            found.take(only(piece, shared, inverted=True) if both.rows else piece)
+    contested = pc.unique(pa.concat_arrays([disputed, *map(changed_ids, aside)]))
     if len(contested):
-        _decide(found, bases, contested, disputed, joined(aside), other)
+        ours_too = joined(other.batches(blobs=True), contested)
+        decide(found, contested, joined(aside), ours_too, bases, disputed)
     return found
 
 
-def _link(found: TableMerge, delta: TableDelta, others: pa.Array, columns: Sequence[str]) -> None:
+def _link(found: TableMerge, delta: TableDelta, other: TableDelta, columns: Sequence[str]) -> None:
     """Set aside large fragments of the source of which no row is known anywhere else.
 
     A row of the base is either unchanged on the source, and then in no fragment of its own, or
     among those that its other fragments replace or lack.
     """
-    large = [part for part in delta.own_fragments() if part.rows >= LINKED_FROM]
+    large = [part for part in delta.own_fragments() if part.bytes >= LINKED_FROM]
     if not large:
         return
     replaced = delta.touched(without=[part.fragment_id for part in large]).before
-    known = pa.concat_arrays([replaced, others])
+    known = pa.concat_arrays([replaced, other.touched().ids])
 
     def is_new(part: OwnFragment) -> bool:
         ids = delta.ids_of([part.fragment_id])
@@ -253,64 +289,67 @@ def _link(found: TableMerge, delta: TableDelta, others: pa.Array, columns: Seque
     if found.linked:
         rows = delta.rows_of([part.fragment_id for part in found.linked], columns)
         nothing = rows.slice(0, 0)
-        found.elsewhere = Changed(rows, nothing, nothing, nothing)
+        found.elsewhere.append(Changed(rows, nothing, nothing, nothing))
 
 
-def _contested(
-    delta: TableDelta, others: pa.Array, disputed: pa.Array, without: Collection[int]
-) -> pa.Array:
-    """Return the ids both sides may have changed, or whose base is not the first one."""
-    mine = delta.touched(without=without).ids
-    both = mine.filter(pc.is_in(mine, value_set=others))
-    return pc.unique(pa.concat_arrays([both, disputed]))
-
-
-def _decide(
+def decide(
     found: TableMerge,
-    bases: Bases,
-    contested: pa.Array,
-    disputed: pa.Array,
+    ids: pa.Array,
     mine: Changed | None,
-    other: TableDelta,
+    ours: Changed | None,
+    bases: Bases | None = None,
+    disputed: pa.Array = _NOTHING,
 ) -> None:
-    """Apply the truth table to rows of which all three images are needed."""
-    ours = joined(other.batches(blobs=True), contested)
+    """Apply the truth table to rows of which all three images are needed.
+
+    Args:
+        found: what is known of the table; what is decided is added.
+        ids: of the rows.
+        mine: what the side that is merged in did to them.
+        ours: what the other side did to them.
+        bases: what both sides began from, for rows in dispute.
+        disputed: the ids of those.
+    """
     first = _first(bases, found.key, disputed, mine, ours)
     if first is None:
         return  # written again with the values they had, by both
-    ids = contested if len(disputed) else changed_ids(mine) if mine is not None else disputed
     theirs_now = first if mine is None else first.after(mine)
     ours_now = first if ours is None else first.after(ours)
-    based = bases.agreed(found.key, ids, first) if len(disputed) else Based(first, ids[:0])
+    based = Based(first, ids[:0])
+    if bases is not None and len(disputed):
+        based = bases.agreed(found.key, ids, first)
     nowhere = np.asarray(pc.is_in(ids, value_set=based.unsettled))
     same_sides = same(ids, theirs_now, ours_now)
     untouched = same(ids, theirs_now, based.images) & ~nowhere
-    found.agreed = ids.filter(pa.array(same_sides & ~untouched))
+    found.agreed = pa.concat_arrays([found.agreed, ids.filter(pa.array(same_sides & ~untouched))])
     takes = same(ids, ours_now, based.images) & ~nowhere & ~same_sides & ~untouched
     found.replace(ids.filter(pa.array(takes)), theirs_now, ours_now)
     conflicting = ids.filter(pa.array(~(same_sides | untouched | takes)))
     if len(conflicting):
         conflicting = conflicting.take(pc.sort_indices(conflicting))
-        found.conflicts = RowConflicts(
-            conflicting, based.images, theirs_now, ours_now, based.unsettled
-        )
+        more = RowConflicts(conflicting, based.images, theirs_now, ours_now, based.unsettled)
+        known = [] if found.conflicts is None else [found.conflicts]
+        found.conflicts = all_conflicts([*known, more])
 
 
 def _first(
-    bases: Bases,
+    bases: Bases | None,
     key: TableKey,
     disputed: pa.Array,
     mine: Changed | None,
     ours: Changed | None,
 ) -> Images | None:
-    """Return the rows in question as they are at the first base, from what changed since."""
     changes = [change for change in (mine, ours) if change is not None]
-    if len(disputed):
+    if bases is not None and len(disputed):
         changes += bases.changes_between(key, disputed)
+    return first_images(changes)
+
+
+def first_images(changes: Sequence[Changed]) -> Images | None:
+    """Return the rows that changed, as they are at the first base, from what changed since."""
     if not changes:
         return None
-    rows = changes[0].before.slice(0, 0)
-    known = Images(rows)
+    known = Images(changes[0].before.slice(0, 0))
     for change in changes:
         known = known.with_rows(pa.concat_tables([change.before, change.deleted]))
     return known

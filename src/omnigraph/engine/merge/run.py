@@ -23,8 +23,9 @@ from omnigraph.engine.merge.base import Bases
 from omnigraph.engine.merge.check import Other, broken_together
 from omnigraph.engine.merge.conflicts import Conflicts
 from omnigraph.engine.merge.images import ID, changed_ids, columns_of, joined
+from omnigraph.engine.merge.large import BY_ITSELF, Large, Means, large_tables
 from omnigraph.engine.merge.resolve import Resolutions, settle
-from omnigraph.engine.merge.rows import TableMerge, merge_rows
+from omnigraph.engine.merge.rows import InRanges, TableMerge, merge_rows
 from omnigraph.engine.merge.schemas import (
     Agreement,
     agree,
@@ -44,7 +45,7 @@ from omnigraph.storage.commit.session import (
 )
 from omnigraph.storage.delta.table import table_delta
 from omnigraph.storage.files import layout
-from omnigraph.storage.files.records import Commit, TableVersion
+from omnigraph.storage.files.records import Commit, Place, TableVersion
 from omnigraph.storage.manifest.ancestry import Parents, ancestors
 from omnigraph.storage.manifest.merging import MergeSides, bases_moved
 from omnigraph.storage.manifest.snapshot import Snapshot
@@ -56,7 +57,7 @@ _ATTEMPTS = 6
 SCHEMA_OF_MERGE = "schema for the merge of"
 """What a commit says that brings a target the schema of a merge, right before the merge."""
 _PINNED_FROM = 50_000
-"""Rows from which on a merge may outlast the time that cleanup leaves everything alone."""
+"""Rows to look at from which on a merge may outlast the time that cleanup leaves all alone."""
 
 CatalogAt = Callable[[Snapshot], Catalog]
 T = TypeVar("T")
@@ -111,7 +112,9 @@ class Request:
     preview: bool = False
 
 
-def merge(store: GraphStore, catalog_at: CatalogAt, request: Request) -> Merge:
+def merge(
+    store: GraphStore, catalog_at: CatalogAt, request: Request, means: Means = BY_ITSELF
+) -> Merge:
     """Merge one branch, as it is now, into another.
 
     Raises:
@@ -125,7 +128,7 @@ def merge(store: GraphStore, catalog_at: CatalogAt, request: Request) -> Merge:
             f"branch_merge requires distinct source and target branches, not '{source}' twice",
             hint="say into which other branch",
         )
-    return again_if_moved(partial(_merge_once, store, catalog_at, request))
+    return again_if_moved(partial(_merge_once, store, catalog_at, request, means))
 
 
 def again_if_moved(attempt: Callable[[], T]) -> T:
@@ -142,7 +145,11 @@ def again_if_moved(attempt: Callable[[], T]) -> T:
 
 
 def _merge_once(
-    store: GraphStore, catalog_at: CatalogAt, request: Request, prepared: Merge | None = None
+    store: GraphStore,
+    catalog_at: CatalogAt,
+    request: Request,
+    means: Means,
+    prepared: Merge | None = None,
 ) -> Merge:
     """Merge, or bring the target the schema of the merge and begin again: `prepared` says so."""
     session = None
@@ -161,14 +168,17 @@ def _merge_once(
     if prepared is not None and prepared.commit is not None:
         is_behind |= prepared.outcome == "fast_forward" and prepared.commit.id == ours.commit_id
     outcome: Outcome = "fast_forward" if is_behind and request.base is None else "merged"
-    with ExitStack() as pins:
+    with ExitStack() as held:
         if session is not None:
-            _pin(pins, bases, theirs, ours)
+            pin(held, bases, theirs, ours)
         agreement = _agreement(store, bases, theirs, ours)
+        is_last = agreement is None or agreement.change is None  # else it is computed again
+        large = large_tables(store, session if is_last else None, means, request.said)
+        how = held.enter_context(large)
         if agreement is None:
-            found = combine(bases, theirs, ours, catalog_at(ours), request.said)
+            found = combine(bases, theirs, ours, catalog_at(ours), request.said, how)
         else:
-            found = combine_under(agreement, request.said)
+            found = combine_under(agreement, request.said, how)
         if session is None:
             return Merge(outcome, *names, bases.commits, None, found.counts, found.conflicts)
         if found.conflicts.total:
@@ -176,7 +186,7 @@ def _merge_once(
         if agreement is not None and agreement.change is not None:
             commit = _bring_schema(store, agreement, request, names[0])
             brought = Merge(outcome, *names, commit=commit)
-            return _merge_once(store, catalog_at, request, brought)
+            return _merge_once(store, catalog_at, request, means, brought)
         told = {"merge": outcome, "source": names[0], "resolved": request.said.as_json()}
         made = commit_combined(
             session,
@@ -230,27 +240,47 @@ def _bases(
     return Bases(found, parents, lambda commit: store.snapshot_at(commit_id=commit))
 
 
-def _pin(pins: ExitStack, bases: Bases, *states: Snapshot) -> None:
-    """Keep what a long computation reads; cleanup leaves a short one alone anyway."""
-    if sum(table.row_count for table in states[0].tables.values()) < _PINNED_FROM:
-        return
-    for state in (*states, *(bases.snapshot(commit) for commit in bases.commits)):
-        pins.enter_context(state.pin())
+def pin(pins: ExitStack, bases: Bases, theirs: Snapshot, ours: Snapshot) -> None:
+    """Keep what a long computation reads; cleanup leaves a short one alone anyway.
+
+    How long it takes follows the rows that may differ, which fragment lists tell, and not the size
+    of the tables: three pins cost more than a small merge.
+    """
+    states = (theirs, ours, *(bases.snapshot(commit) for commit in bases.commits))
+    began = bases.first.tables
+    moved = [
+        key
+        for key in sorted({*began, *theirs.tables})
+        if _place(theirs.tables.get(key)) != _place(began.get(key))
+    ]
+    asked = (
+        sum(bases.delta(key, state.tables.get(key)).candidates)
+        for state in (theirs, ours)
+        for key in moved
+    )
+    if sum(asked) >= _PINNED_FROM:
+        for state in states:
+            pins.enter_context(state.pin())
 
 
 def combine(
-    bases: Bases, theirs: Snapshot, ours: Snapshot, catalog: Catalog, said: Resolutions
+    bases: Bases,
+    theirs: Snapshot,
+    ours: Snapshot,
+    catalog: Catalog,
+    said: Resolutions,
+    large: Large | None = None,
 ) -> Combined:
     """Return what the changes of `theirs` since the bases do to `ours`, and what conflicts."""
-    return _combined(bases, theirs, ours, catalog, said, None)
+    return _combined(bases, theirs, ours, catalog, said, None, large)
 
 
-def combine_under(agreement: Agreement, said: Resolutions) -> Combined:
+def combine_under(agreement: Agreement, said: Resolutions, large: Large | None) -> Combined:
     """Return the same for sides that are seen under the schema both come to."""
     one = agreement
     if one.conflicts:
         return Combined({}, Conflicts({}, one.conflicts))
-    found = _combined(one.bases, one.theirs, one.ours, one.catalog, said, one)
+    found = _combined(one.bases, one.theirs, one.ours, one.catalog, said, one, large)
     if found.conflicts.total:
         return found
     return Combined(found.tables, Conflicts({}, list(broken_by_new_rules(one, found.tables))))
@@ -263,13 +293,14 @@ def _combined(
     catalog: Catalog,
     said: Resolutions,
     agreement: Agreement | None,
+    large: Large | None,
 ) -> Combined:
     tables: dict[TableKey, TableMerge] = {}
     for key in sorted({*theirs.tables, *ours.tables}):
         checkpoint("merging")
-        found = _table(key, bases, theirs, ours, catalog, agreement)
+        found = _table(key, bases, theirs, ours, catalog, agreement, large)
         if found is not None:
-            settle(found, said, catalog)
+            settle(found, said, _kind(catalog, key))
             if found.conflicts is not None or not found.is_empty or len(found.agreed):
                 tables[key] = found
     _refuse_unknown(said, {*theirs.tables, *ours.tables})
@@ -296,6 +327,7 @@ def _table(
     ours: Snapshot,
     catalog: Catalog,
     agreement: Agreement | None,
+    large: Large | None,
 ) -> TableMerge | None:
     """Return what happens to one table; None if nothing can."""
     mine, here = theirs.tables.get(key), ours.tables.get(key)
@@ -306,8 +338,11 @@ def _table(
         return _alike(key, bases, mine)
     if mine is None or here is None:
         return merge_rows(key, bases, mine, here)
+    in_ranges: InRanges | None = None
+    if large is not None and not (agreement is not None and agreement.holds(key)):
+        in_ranges = partial(large.merged, _kind(catalog, key), (began[0], mine, here))
     if agreement is not None and not agreement.takes_whole(key):
-        return merge_rows(key, bases, mine, here)
+        return merge_rows(key, bases, mine, here, in_ranges=in_ranges)
     untouched = len(began) == 1 and _place(here) == _place(began[0])
     is_shared = layout.fork_owner(here.branch) != ours.branch
     if untouched and mine.branch is None and is_shared and mine.version > here.version:
@@ -316,10 +351,10 @@ def _table(
         changed = joined(pieces)
         if changed is None:
             return None  # rewritten, not changed
-        return TableMerge(key, pointer=mine, elsewhere=changed)
+        return TableMerge(key, pointer=mine, elsewhere=[changed])
     may_link = same_columns(theirs.handle(key), ours.handle(key))
     by_link = _key_columns(catalog, key) if may_link else None
-    return merge_rows(key, bases, mine, here, by_link=by_link)
+    return merge_rows(key, bases, mine, here, by_link=by_link, in_ranges=in_ranges)
 
 
 def _alike(key: TableKey, bases: Bases, table: TableVersion | None) -> TableMerge:
@@ -330,13 +365,17 @@ def _alike(key: TableKey, bases: Bases, table: TableVersion | None) -> TableMerg
     return TableMerge(key, agreed=pc.unique(pa.concat_arrays(ids)))
 
 
-def _place(table: TableVersion | None) -> tuple[str, str | None, int] | None:
+def _place(table: TableVersion | None) -> Place | None:
     return None if table is None else table.place
 
 
-def _key_columns(catalog: Catalog, key: str) -> list[str]:
+def _kind(catalog: Catalog, key: str) -> NodeType | EdgeType:
     kinds: list[NodeType | EdgeType] = [*catalog.nodes.values(), *catalog.edges.values()]
-    return key_columns(next(kind for kind in kinds if kind.table_key == key))
+    return next(kind for kind in kinds if kind.table_key == key)
+
+
+def _key_columns(catalog: Catalog, key: str) -> list[str]:
+    return key_columns(_kind(catalog, key))
 
 
 def _since_base(bases: Bases, ours: Snapshot, catalog: Catalog, key: str) -> Other:
@@ -401,6 +440,8 @@ def _commit_rows(
             session.append(key, rows)
         elif rows is not None:
             session.upsert(key, rows)
+        if table.written:
+            session.append_fragments(key, table.written)
         if len(gone):
             session.delete(key, gone, strict=False)
     for name, content in merged_records(bases.first, theirs, session.base, catalog):
@@ -437,8 +478,8 @@ def _still_fits(
         if table is None:
             continue
         planned, now = window.base.tables.get(key), window.head.tables.get(key)
-        moved = set(table_delta(window.head.kernel, planned, now).touched().ids.to_pylist())
-        if not moved.isdisjoint(table.decided.to_pylist()):
+        moved = table_delta(window.head.kernel, planned, now).touched().ids
+        if pc.any(pc.is_in(moved, value_set=table.decided)).as_py():
             raise _TargetMovedError(f"{key} was changed in the same rows")
     for conflict in broken_together(found.tables, since, window.head, catalog):
         raise _TargetMovedError(conflict.message)

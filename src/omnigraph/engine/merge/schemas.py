@@ -64,8 +64,11 @@ class Agreement:
     def takes_whole(self, key: TableKey) -> bool:
         """Whether files of the source mean on the target what they mean there, unlooked at."""
         table = self.theirs.tables[key]
-        held = {rule.values.table_key for rule in self.rules}
-        return key not in held and self.views.is_as_seen(table, self.theirs.handle(key))
+        return not self.holds(key) and self.views.is_as_seen(table, self.theirs.handle(key))
+
+    def holds(self, key: TableKey) -> bool:
+        """Whether rows of a table are held to rules that they never were held to."""
+        return key in {rule.values.table_key for rule in self.rules}
 
 
 def have_one_schema(*states: Snapshot) -> bool:

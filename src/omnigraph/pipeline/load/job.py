@@ -18,11 +18,12 @@ from omnigraph.api.writes import LoadResult, TableLoaded
 from omnigraph.base.budget import passing
 from omnigraph.base.calls import Watch
 from omnigraph.base.clock import Clock
+from omnigraph.base.runner import InlineRunner
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.engine.search.embedder import Embedder
 from omnigraph.engine.search.spaces import Filled
 from omnigraph.engine.write.violations import Violations
-from omnigraph.errors import BadRequestError, ConflictError, InternalError
+from omnigraph.errors import ConflictError, InternalError
 from omnigraph.pipeline.checks.recheck import CollidedError
 from omnigraph.pipeline.checks.spark_checks import SparkChecks
 from omnigraph.pipeline.checks.together import (
@@ -40,8 +41,7 @@ from omnigraph.pipeline.load.embedding_cache import KeepingEmbedder
 from omnigraph.pipeline.load.fill import Fills, filled
 from omnigraph.pipeline.load.request import request_of
 from omnigraph.pipeline.model import ColumnMap, InputError, LoadOptions
-from omnigraph.pipeline.run.engines import Engines
-from omnigraph.pipeline.run.runner import InlineRunner
+from omnigraph.pipeline.run.engines import Engines, require_shared_folder
 from omnigraph.pipeline.run.spark import SparkRunner
 from omnigraph.pipeline.stages.loaded import Gone, Loaded, loaded_rows, places_of
 from omnigraph.pipeline.stages.staging import staging_folder
@@ -162,7 +162,7 @@ def _load_data(
                 if (done := _done_before(_session(target), asked)) is not None:
                     return _result(target, options, done, ("none", _MADE), len(sources), timer)
             engine = engines.choose(sum(source.bytes for source in sources))
-            _require_shared_folder(target, options, engine.runner)
+            require_shared_folder(engine.runner, target.store.kernel.root, options.staging)
             job = Job(
                 catalog,
                 folder,
@@ -224,17 +224,6 @@ def _replayed(commit: Commit) -> _Done:
     return _Done(
         told["rows"], commit.id, told["embedded"], Violations(), told["skipped"], replayed=True
     )
-
-
-def _require_shared_folder(target: LoadTarget, options: LoadOptions, runner: AnyRunner) -> None:
-    """Refuse a cluster whose workers cannot see where rows are kept meanwhile."""
-    if options.staging is not None or target.store.kernel.root.is_local:
-        return
-    if isinstance(runner, SparkRunner) and not runner.is_local:
-        raise BadRequestError(
-            "the workers of a cluster cannot see the temporary folder of this machine",
-            hint="set pipeline.staging to a folder that all of them see",
-        )
 
 
 def _sources(

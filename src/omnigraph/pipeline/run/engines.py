@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Self
 
 from omnigraph.base.closing import Closing
 from omnigraph.base.extras import MissingExtraError
+from omnigraph.base.runner import InlineRunner, Runner
+from omnigraph.base.uri import GraphUri
+from omnigraph.errors import BadRequestError
 from omnigraph.pipeline.model import LoadOptions, SparkSettings
-from omnigraph.pipeline.run.runner import InlineRunner
 from omnigraph.pipeline.run.spark import (
     OwnSpark,
     SparkRunner,
@@ -100,6 +103,17 @@ class Engines(Closing):
         """Stop what was started here."""
         if self._own is not None:
             self._own.stop()
+
+
+def require_shared_folder(runner: Runner, root: GraphUri, staging: Path | None) -> None:
+    """Refuse a cluster whose workers cannot see where rows are kept meanwhile."""
+    if staging is not None or root.is_local:
+        return
+    if isinstance(runner, SparkRunner) and not runner.is_local:
+        raise BadRequestError(
+            "the workers of a cluster cannot see the temporary folder of this machine",
+            hint="set pipeline.staging to a folder that all of them see",
+        )
 
 
 def on_spark() -> LoadOptions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import itertools
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from omnigraph.api.wire import Shape
 from omnigraph.api.words import CHANGE_OPS, ENTITY_KINDS, IMAGES, ChangeOp, EntityKind, Images
 from omnigraph.base.ids import BranchName
 from omnigraph.errors import ConflictError
-from omnigraph.graph.changes import judged_states
+from omnigraph.graph.changes import sides_of
 from omnigraph.server.call import Call
 from omnigraph.server.http import ARROW, NDJSON, Flow
 from omnigraph.server.problems import bad_request
@@ -96,17 +96,15 @@ async def _diff(call: Call, a: str, b: str | None) -> object:
     if token is not None:
         a, b, skip = _page(token)
     limit = call.number("limit")
-    sides = await call.look(lambda: judged_states(store, a, b))
-    for _, branch in sides:
+    sides = await call.look(lambda: sides_of(store, a, b))
+    for branch in sides.judged_by:
         call.allow(Action.READ, branch=BranchName(branch))
-    (before, _), (after, last) = sides
-    call.branch = BranchName(last)
+    call.branch = BranchName(sides.judged_by[-1])
     limits, graph = call.served.read_limits, call.graph
     # By their commits, so that every page and every look is of the same two states.
     found = await call.look(
         lambda: graph.diff(
-            before.commit_id,
-            after.commit_id,
+            *sides.names,
             types=wanted.types,
             kinds=wanted.kinds,
             ops=wanted.ops,
@@ -116,7 +114,8 @@ async def _diff(call: Call, a: str, b: str | None) -> object:
         )
     )
     if call.flag("states"):
-        return {**_told(found), "from_commit": before.commit_id, "to_commit": after.commit_id}
+        commits = {"from_commit": sides.before.commit_id, "to_commit": sides.after.commit_id}
+        return {**_told(found), **commits, "states": list(sides.names)}
     if call.flag("stat"):
         return await call.execution.read(call.exchange, call.actor, lambda _: found.summary())
     if call.layout == "ndjson":
@@ -125,18 +124,18 @@ async def _diff(call: Call, a: str, b: str | None) -> object:
         return Flow(_arrow(found), ARROW)
 
     def page(_: object) -> dict[str, Any]:
-        return _paged(found, (str(before.commit_id), str(after.commit_id)), skip, limit)
+        return _paged(found, sides.names, skip, limit)
 
     return await call.execution.read(call.exchange, call.actor, page)
 
 
-def _paged(found: Diff, states: tuple[str, str], skip: int, limit: int | None) -> dict[str, Any]:
+def _paged(found: Diff, states: Sequence[str], skip: int, limit: int | None) -> dict[str, Any]:
     """Return some changes, and where the next ones begin if there are more."""
     most = _PAGE if limit is None else min(limit, _PAGE)
     changes = list(itertools.islice(found, skip, skip + most + 1))
     more = len(changes) > most
     shown = changes[:most]
-    token = orjson.dumps([*states, skip + most]) if more else None
+    token = orjson.dumps([*states, *[None] * (2 - len(states)), skip + most]) if more else None
     return {
         **_told(found),
         "changes": [one.to_json_value() for one in shown],
@@ -145,13 +144,13 @@ def _paged(found: Diff, states: tuple[str, str], skip: int, limit: int | None) -
     }
 
 
-def _page(token: str) -> tuple[str, str, int]:
+def _page(token: str) -> tuple[str, str | None, int]:
     try:
         a, b, skip = orjson.loads(base64.urlsafe_b64decode(token.encode("ascii")))
     except (ValueError, TypeError, binascii.Error, UnicodeEncodeError):
         raise bad_request("?page_token= is none of ours", hint="pass next_page_token on") from None
     counted = type(skip) is int and 0 <= skip <= _FURTHEST
-    if not (isinstance(a, str) and isinstance(b, str) and counted):
+    if not (isinstance(a, str) and isinstance(b, str | None) and counted):
         raise bad_request("?page_token= is none of ours", hint="pass next_page_token on")
     return a, b, skip
 

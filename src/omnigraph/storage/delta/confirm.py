@@ -68,7 +68,7 @@ class Comparison:
             old.take(pa.array(rows)),
             new.take(pa.array(rows)),
             before.filter(gone).sort_by(ID),
-            _named(cells[rows], self._compared),
+            named(cells[rows], self._compared),
         )
 
     @property
@@ -131,7 +131,7 @@ def _each(
     )
 
 
-def _named(cells: npt.NDArray[np.bool_], names: Sequence[str]) -> pa.ListArray:
+def named(cells: npt.NDArray[np.bool_], names: Sequence[str]) -> pa.ListArray:
     """Return, row by row, the names of the columns that are set."""
     ends = np.concatenate([[0], np.cumsum(cells.sum(axis=1))])
     _, columns = np.nonzero(cells)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -55,6 +55,12 @@ class Side:
     def blobs(self) -> tuple[str, ...]:
         """Return the columns that hold blobs."""
         return tuple(name for name, _, kind in self.stored if kind == SIZE)
+
+    def part(self, number: int, of: int) -> Side:
+        """Return one of several parts of it, each of other candidates."""
+        if self.candidates is None:
+            return self
+        return replace(self, candidates=self.candidates.part(number, of))
 
     def read(self) -> Iterator[pa.Table]:
         """Yield the candidates, in no order."""

@@ -1,7 +1,7 @@
 """Rows of two sides that do not fit into memory, on disk in ranges of ids.
 
-Each side is one Arrow file. Rows are written in runs; a run is sorted by id and cut at the same
-boundaries on both sides, so that a range can be read back from both, compared alone, and ranges
+Rows are written to Arrow files in runs; a run is sorted by id and cut at the same boundaries on
+both sides, so that a range can be read back from both, compared alone by any process, and ranges
 one after another give rows in the order of their ids.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -42,8 +43,36 @@ def _some_of(ids: pa.Array) -> pa.Array:
     return ids.take(pa.array(np.arange(0, len(ids), step)))
 
 
-class SpilledSide:
-    """One side on disk."""
+@dataclass(frozen=True, slots=True)
+class SpilledRows:
+    """Rows of one side in a file; it can be pickled."""
+
+    file: Path
+    schema: pa.Schema
+    batches: tuple[tuple[int, ...], ...]
+    """Per range where in the file its rows are."""
+
+    def range(self, number: int) -> pa.Table:
+        """Return the rows of one range."""
+        with pa.memory_map(str(self.file)) as source:
+            stored = pa.ipc.open_file(source)
+            found = [stored.get_batch(at) for at in self.batches[number]]
+        return pa.Table.from_batches(found, self.schema)
+
+
+def spilled(
+    file: Path, schema: pa.Schema, cuts: pa.Array, run_bytes: int, rows: Iterable[pa.Table]
+) -> SpilledRows:
+    """Write rows, in any order, to a file from which ranges can be read back."""
+    with disk_errors(file.parent):
+        found = _Writer(file, schema, cuts, run_bytes)
+        for piece in rows:
+            found.add(piece)
+        return found.finish()
+
+
+class _Writer:
+    """A file that is being written."""
 
     def __init__(self, file: Path, schema: pa.Schema, cuts: pa.Array, run_bytes: int) -> None:
         self._file = file
@@ -63,17 +92,11 @@ class SpilledSide:
         if self._held_bytes >= self._run_bytes:
             self._flush()
 
-    def finish(self) -> None:
+    def finish(self) -> SpilledRows:
         """Take no more; from now on ranges can be read."""
         self._flush()
         self._writer.close()
-
-    def range(self, number: int) -> pa.Table:
-        """Return the rows of one range."""
-        with pa.memory_map(str(self._file)) as source:
-            stored = pa.ipc.open_file(source)
-            batches = [stored.get_batch(at) for at in self._batches[number]]
-        return pa.Table.from_batches(batches, self._schema)
+        return SpilledRows(self._file, self._schema, tuple(map(tuple, self._batches)))
 
     def _flush(self) -> None:
         if not self._held:
@@ -101,14 +124,9 @@ class Spill(Closing):
         self._cuts = cuts
         self._run_bytes = run_bytes
 
-    def side(self, name: str, schema: pa.Schema, rows: Iterator[pa.Table]) -> SpilledSide:
+    def side(self, name: str, schema: pa.Schema, rows: Iterator[pa.Table]) -> SpilledRows:
         """Write all rows of one side."""
-        with _disk_errors(self._folder):
-            found = SpilledSide(self._folder / name, schema, self._cuts, self._run_bytes)
-            for piece in rows:
-                found.add(piece)
-            found.finish()
-        return found
+        return spilled(self._folder / name, schema, self._cuts, self._run_bytes, rows)
 
     @property
     def ranges(self) -> int:
@@ -116,20 +134,25 @@ class Spill(Closing):
         return len(self._cuts) + 1
 
     def __enter__(self) -> Self:
-        with _disk_errors(self._folder):
+        with disk_errors(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
         return self
 
     def close(self) -> None:
         """Leave no files behind."""
-        with _disk_errors(self._folder):
+        with disk_errors(self._folder):
             for file in self._folder.iterdir():
                 file.unlink()
             self._folder.rmdir()
 
 
 @contextlib.contextmanager
-def _disk_errors(folder: Path) -> Iterator[None]:
+def disk_errors(folder: Path) -> Iterator[None]:
+    """Tell in our words what a disk does not take.
+
+    Raises:
+        StorageError: a file below the folder cannot be written or read back.
+    """
     try:
         yield
     except OSError as error:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from omnigraph.storage.delta.confirm import Comparison, Difference
 from omnigraph.storage.delta.side import ID, ColumnPair, Side, two_sides
-from omnigraph.storage.delta.sorted_spill import Spill, SpilledSide, boundaries
+from omnigraph.storage.delta.sorted_spill import Spill, SpilledRows, boundaries, spilled
 from omnigraph.storage.files import layout
 from omnigraph.storage.files.records import TableVersion
 from omnigraph.storage.kernel import Kernel
@@ -54,6 +54,15 @@ class Touched:
     def deleted(self) -> pa.Array:
         """Return the ids that the later side does not have, which is certain."""
         return self.before.filter(pc.invert(pc.is_in(self.before, value_set=self.after)))
+
+
+@dataclass(frozen=True, slots=True)
+class SidePart:
+    """Some of the candidates of one side: 0 is the earlier one, 1 the later one."""
+
+    side: int
+    number: int
+    of: int
 
 
 class TableDelta:
@@ -147,6 +156,50 @@ class TableDelta:
                 yield from comparison.with_bytes(piece)
             elif piece.rows:
                 yield comparison.finished(piece)
+
+    def sizes(self, *, without: Collection[int] = ()) -> tuple[int, int]:
+        """Return about how many bytes the candidates of each side are, from the first few rows."""
+        if self.is_empty_at_list_level:
+            return 0, 0
+        before, after = self._sides(self.columns, without)
+        return _size(before), _size(after)
+
+    def some_ids(self, *, without: Collection[int] = ()) -> Iterator[pa.Array]:
+        """Yield the ids of the candidates of both sides, piece by piece."""
+        if not self.is_empty_at_list_level:
+            for side in self._sides(self.columns, without):
+                yield from side.some_ids()
+
+    def spill(
+        self,
+        part: SidePart,
+        file: Path,
+        cuts: pa.Array,
+        run_bytes: int,
+        *,
+        without: Collection[int] = (),
+    ) -> SpilledRows:
+        """Write some candidates of one side to a file, cut into ranges of ids."""
+        side = self._sides(self.columns, without)[part.side].part(part.number, part.of)
+        return spilled(file, side.schema, cuts, run_bytes, side.read())
+
+    def compared(
+        self,
+        before: Sequence[SpilledRows],
+        after: Sequence[SpilledRows],
+        number: int,
+        *,
+        without: Collection[int] = (),
+    ) -> Iterator[Difference]:
+        """Yield what differs in one range of ids of what was spilled, with the bytes of blobs."""
+        if self.is_empty_at_list_level:
+            return
+        comparison = Comparison(*self._sides(self.columns, without))
+        sides = ((comparison.before, before), (comparison.after, after))
+        old, new = (_table(side, [one.range(number) for one in files]) for side, files in sides)
+        piece = comparison.confirm(old, new)
+        if piece.rows:
+            yield from comparison.with_bytes(piece)
 
     def _sides(
         self, pairs: Sequence[ColumnPair], without: Collection[int] = ()
@@ -257,8 +310,15 @@ def _table(side: Side, pieces: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(pieces) if pieces else side.schema.empty_table()
 
 
+def _size(side: Side) -> int:
+    first = next(side.read(), None)
+    if first is None or side.candidates is None:
+        return 0
+    return int(first.nbytes / len(first) * side.candidates.rows)
+
+
 def _ranges(
-    comparison: Comparison, spill: Spill, before: SpilledSide, after: SpilledSide
+    comparison: Comparison, spill: Spill, before: SpilledRows, after: SpilledRows
 ) -> Iterator[Difference]:
     for number in range(spill.ranges):
         yield comparison.confirm(before.range(number), after.range(number))

@@ -40,7 +40,6 @@ REFS_DIR = "_refs/branches"
 TREE_DIR = "tree"
 DATASET_DIRS = (VERSIONS_DIR, TRANSACTIONS_DIR, DATA_DIR, DELETIONS_DIR, INDICES_DIR)
 
-MERGED_COMMITS = "adopted.arrow"
 MEANING = "_schema.ir.json"
 """What a schema means; two texts of one meaning differ in words only."""
 CONTRACT_FILES = ("_schema.pg", MEANING, "__schema_state.json")

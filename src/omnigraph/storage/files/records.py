@@ -8,13 +8,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from omnigraph.base.ids import BranchName, CommitId, TableKey
 
 Kind = Literal["logical", "maintenance"]
+Place: TypeAlias = tuple[str, str | None, int]
+"""Location, branch and version of a table: what names exactly the same rows for ever."""
 RECOVERY_ACTOR = "omnigraph:recovery"
 TAKEN_OVER = "taken_over"
 """In the result of a commit: what another tool did to a table, which became this commit."""
@@ -39,7 +41,7 @@ class TableVersion(NamedTuple):
     row_count: int
 
     @property
-    def place(self) -> tuple[str, str | None, int]:
+    def place(self) -> Place:
         """Return what names exactly these rows for ever."""
         return self.location, self.branch, self.version
 

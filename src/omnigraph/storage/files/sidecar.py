@@ -1,12 +1,14 @@
 """Sidecars: the intent of a write, on disk before any table moves, gone when it is visible.
 
-Version 3 carries the whole intended commit and, per table, the uuid of its transaction, so
-that recovery publishes exactly what the writer meant and can prove what happened. Versions 1
-and 2 are read; a newer one is refused and left alone. Decides nothing.
+Since version 3 one carries the whole intended commit and, per table, the uuid of its transaction,
+so that recovery publishes exactly what the writer meant and can prove what happened; since version
+4 also the commits that a merge brings along, whose branch may be gone by then. Older ones are
+read; a newer one is refused and left alone. Decides nothing.
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +21,7 @@ from omnigraph.storage.files import layout
 from omnigraph.storage.files.objects import Objects
 from omnigraph.storage.files.records import Changes, Commit
 
-VERSION = 3
+VERSION = 4
 
 
 class SidecarError(FormatError):
@@ -78,6 +80,8 @@ class Sidecar:
     epoch: int = 0
     branch_tag: str | None = None
     """Which branch of that name; None if the writer did not say."""
+    merged_commits: bytes = b""
+    """Commits that a merge brings to its target, as an Arrow file; empty if there are none."""
 
     @property
     def name(self) -> str:
@@ -141,6 +145,8 @@ def encode(sidecar: Sidecar) -> bytes:
         content["merge_source_commit_id"] = sidecar.merge_source_commit_id
     if sidecar.adopted_from is not None:
         content["adopted_from"] = sidecar.adopted_from
+    if sidecar.merged_commits:
+        content["merged_commits"] = base64.b64encode(sidecar.merged_commits).decode()
     if sidecar.branch_tag is not None:
         content["branch_tag"] = sidecar.branch_tag
     return orjson.dumps(content, option=orjson.OPT_INDENT_2)
@@ -162,9 +168,15 @@ def decode(name: str, data: bytes) -> Sidecar:
             hint="upgrade omnigraph, or let an operator review the file",
         )
     try:
-        return _decode_checked(content)
+        found = _decode_checked(content)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise SidecarError(f"'{name}' lacks or garbles a field: {error}") from error
+    if found.adopted_from is not None and version < 4:
+        raise SidecarError(
+            f"'{name}' is half a merge of an older program, which kept the rest elsewhere",
+            hint="open the graph for writing with that program once",
+        )
+    return found
 
 
 def _decode_checked(content: Mapping[str, Any]) -> Sidecar:
@@ -184,6 +196,7 @@ def _decode_checked(content: Mapping[str, Any]) -> Sidecar:
         content.get("adopted_from"),
         content.get("epoch", 0),
         content.get("branch_tag"),
+        base64.b64decode(content.get("merged_commits", ""), validate=True),
     )
 
 

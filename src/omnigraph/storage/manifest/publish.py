@@ -123,7 +123,6 @@ def publish(kernel: Kernel, head: Head, intent: Intent, lock: HeldLock) -> Head:
     )
     (staged_head, state), _ = kernel.objects.together(*asks)
     keep_contents(kernel, intent.files.values())
-    stage_merged_commits(kernel, intent.operation_id, intent.adopted)
     failpoint(AFTER_STAGING)
     _sync_staged(kernel, intent, staged_head)
     lock.check()
@@ -150,7 +149,6 @@ def _finish(kernel: Kernel, intent: Intent, sidecar: Sidecar) -> None:
             show_files(kernel, intent.changes.files)
         failpoint(AFTER_FILES)
         delete_sidecar(kernel.objects, sidecar)
-        drop_merged_commits(kernel, sidecar)
     except StorageError as error:
         kernel.counters.add("unfinished_commits")
         log.warning("commit %s stands, recovery will finish it: %s", intent.commit.id, error)
@@ -216,6 +214,7 @@ def write_sidecar_for(
         intent.adopted_from,
         lock.epoch,
         branch_tag(kernel, intent.branch),
+        _as_file(intent.adopted),
     )
     write_sidecar(kernel.objects, sidecar)
     return sidecar
@@ -259,23 +258,17 @@ def sync_versions(kernel: Kernel, handles: Iterable[Handle]) -> None:
     )
 
 
-def stage_merged_commits(kernel: Kernel, operation: OperationId, rows: pa.Table | None) -> None:
-    """Keep the commits that a merge brings along: their branch may be gone when it is finished."""
-    if rows is not None:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, rows.schema) as writer:
-            writer.write_table(rows)
-        name = layout.staging(operation, layout.MERGED_COMMITS)
-        kernel.objects.put(name, sink.getvalue().to_pybytes())
+def _as_file(rows: pa.Table | None) -> bytes:
+    """Return the commits a merge brings along: their branch may be gone when it is finished."""
+    if rows is None:
+        return b""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return bytes(sink.getvalue().to_pybytes())
 
 
-def find_merged_commits(kernel: Kernel, operation: OperationId) -> pa.Table | None:
-    """Return the commits that an unfinished merge brings along, if it kept any."""
-    data = kernel.objects.find(layout.staging(operation, layout.MERGED_COMMITS))
-    return None if data is None else pa.ipc.open_file(pa.py_buffer(data)).read_all()
-
-
-def drop_merged_commits(kernel: Kernel, sidecar: Sidecar) -> None:
-    """Remove them once the merge is settled."""
-    if sidecar.adopted_from is not None:
-        kernel.objects.delete_prefix(layout.staging(sidecar.operation_id))
+def merged_commits(sidecar: Sidecar) -> pa.Table | None:
+    """Return the commits that an unfinished merge brings along, if there are any."""
+    kept = sidecar.merged_commits
+    return pa.ipc.open_file(pa.py_buffer(kept)).read_all() if kept else None

@@ -25,8 +25,7 @@ from omnigraph.storage.locks.holders import HeldLock
 from omnigraph.storage.manifest.contracts import drop_staged, keep_stated_files, show_files
 from omnigraph.storage.manifest.publish import (
     OPERATION_MARK,
-    drop_merged_commits,
-    find_merged_commits,
+    merged_commits,
     swap_head,
     sync_versions,
 )
@@ -89,8 +88,7 @@ def roll_forward(
         logical_id=intended.logical_id,
     )
     steps = [(intended, changes), (follow_up, Changes())]
-    brought = find_merged_commits(kernel, sidecar.operation_id)
-    _publish_steps(kernel, heads, head, steps, brought)
+    _publish_steps(kernel, heads, head, steps, merged_commits(sidecar))
     return settle(kernel, sidecar, head, "RolledForward", published=True)
 
 
@@ -143,7 +141,6 @@ def settle(
                 show_files(kernel, sidecar.changes.files)
         drop_staged(kernel, sidecar.operation_id)
     delete_sidecar(kernel.objects, sidecar)
-    drop_merged_commits(kernel, sidecar)
     kernel.counters.add("recoveries")
     log.warning("recovered %s on '%s': %s", sidecar.operation_id, sidecar.branch, outcome)
     return Recovered(sidecar.operation_id, sidecar.branch, outcome)

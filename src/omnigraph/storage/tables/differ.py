@@ -40,6 +40,8 @@ _TAKEN = 8_192
 _FILTERED = 1_000
 _BATCH_BYTES = 4 << 20
 _BATCH_ROWS = 8_192
+_AHEAD_BYTES = 32 << 20
+"""What Lance may read before it is asked for; by itself it takes two gigabytes."""
 
 _FileKey: TypeAlias = tuple[Any, ...]
 
@@ -59,6 +61,8 @@ class OwnFragment:
 
     fragment_id: int
     rows: int
+    bytes: int
+    """Of its data files, as far as Lance noted them."""
     files: tuple[str, ...]
     """Its data files, relative to the graph."""
     metadata: str
@@ -91,6 +95,7 @@ class Candidates:
             OwnFragment(
                 part.fragment_id,
                 int(part.physical_rows),
+                sum(file.file_size_bytes or 0 for file in part.metadata.files),
                 tuple(
                     f"{base_home(self.handle, file.base_id)}/{layout.DATA_DIR}/{file.path}"
                     for file in part.metadata.files
@@ -110,6 +115,10 @@ class Candidates:
         """Return the candidates that are in some whole fragments."""
         kept = tuple(part for part in self.whole if part.fragment_id in fragment_ids)
         return Candidates(self.handle, kept)
+
+    def part(self, number: int, of: int) -> Candidates:
+        """Return one of several parts, each with other fragments."""
+        return Candidates(self.handle, self.whole[number::of], self.some[number::of])
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Yield the candidates piece by piece, in no order.
@@ -284,6 +293,8 @@ def _scan(
         batch_size=_BATCH_ROWS,
         batch_size_bytes=_BATCH_BYTES,
         batch_readahead=4,
+        fragment_readahead=4,
+        io_buffer_size=_AHEAD_BYTES,
         scan_in_order=True,
     )
     for batch in scanner.to_batches():

@@ -245,9 +245,11 @@ def _stage_change(tables: Tables, base: Handle, change: Change, watched: Watched
         if len(fitted) == 0 and not taken:
             deletion = LanceOperation.Delete(updated, emptied, "rows chosen by address")
             return _staged(base, deletion, -len(hits), [], updated)
-        kept_ids, ordered = _matched_first(hits, key, fitted)
-        fresh = _write(tables, base, watched.rows(ordered)) if len(ordered) else []
-        _keep_row_ids(fresh, kept_ids)
+        fresh: list[Any] = []
+        if len(fitted):
+            kept_ids, ordered = _matched_first(hits, key, fitted)
+            fresh = _write(tables, base, watched.rows(ordered))
+            _keep_row_ids(fresh, kept_ids)
     operation = _update(base, emptied, updated, [*fresh, *taken])
     added = len(fitted) + taken_rows - len(hits)
     return _staged(base, operation, added, [*fresh, *taken], updated)
