@@ -82,6 +82,7 @@ from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError
 from omnigraph.storage.tables.handle import Handle
 from omnigraph.storage.tables.index import IndexSpec
 from omnigraph.storage.upkeep.cleanup import CleanupPolicy, cleanup
+from omnigraph.storage.upkeep.deep import check_files
 from omnigraph.storage.upkeep.indexing import (
     build_index,
     drop_unusable_indexes,
@@ -393,6 +394,15 @@ class GraphStore(Closing):
     def verify(self) -> list[Finding]:
         """Check the graph against its own rules; empty means sound."""
         return verify(self.kernel, self._heads)
+
+    def check_files(
+        self, *, journal: str | None = None, progress: Progress | None = None
+    ) -> list[Finding]:
+        """Compare the bytes of every file with what its commit said of them.
+
+        What a `journal` says was found sound before is not read again; what is found so is added.
+        """
+        return check_files(self.kernel, self._heads, journal=journal, progress=progress)
 
     def repair(
         self,

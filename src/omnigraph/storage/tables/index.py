@@ -17,7 +17,6 @@ from lance.dataset import Index, Transaction
 
 from omnigraph.base.runner import Runner
 from omnigraph.errors import BadRequestError
-from omnigraph.storage.files import layout
 from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.handle import Handle, Tables
 from omnigraph.storage.tables.stage import Staged
@@ -77,7 +76,8 @@ class BuiltIndex:
     """Lance's descriptions."""
     covered: Mapping[int, frozenset[str]]
     """The data files of every fragment that was read."""
-    files: tuple[str, ...]
+    digests: Mapping[str, str]
+    """Its files, relative to the graph."""
 
 
 def write_index(
@@ -101,16 +101,13 @@ def write_index(
         return None
     place, fragments = dataset_at(tables, base), [*covered]
     if runner is None or spec.kind.startswith("IVF"):  # the segments of vectors need one training
-        segments = [run_index(IndexTask(place, spec, tuple(fragments)))]
+        parts = [run_index(IndexTask(place, spec, tuple(fragments)))]
     else:
         groups = [fragments[at : at + _GROUP] for at in range(0, len(fragments), _GROUP)]
         tasks = [IndexTask(place, spec, tuple(group)) for group in groups]
-        segments = list(runner.map(run_index, tasks))
-    home = f"{base.files_at}/{layout.INDICES_DIR}"
-    files = tuple(
-        info.name for built in segments for info in tables.objects.list(f"{home}/{built.uuid}")
-    )
-    return BuiltIndex(spec.name, tuple(segments), covered, files)
+        parts = list(runner.map(run_index, tasks))
+    digests = {f"{base.files_at}/{name}": told for part in parts for name, told in part.digests}
+    return BuiltIndex(spec.name, tuple(part.segment for part in parts), covered, digests)
 
 
 def stage_index(tables: Tables, base: Handle, built: BuiltIndex) -> Staged | None:
@@ -129,20 +126,21 @@ def stage_index(tables: Tables, base: Handle, built: BuiltIndex) -> Staged | Non
     same = [number for number in built.covered if number in present]
     if not same or any(present[number] != built.covered[number] for number in same):
         return None
-    return _swap(own, built.segments, (built.name,), built.files)
+    return _swap(own, built.segments, (built.name,), built.digests)
 
 
 def stage_drop(tables: Tables, base: Handle, names: Sequence[str]) -> Staged | None:
     """Remove indexes; None if there is none of these names."""
     own = tables.reopen(base.location, base.branch, base.version)
-    return _swap(own, (), names, ()) if _segments(own, names) else None
+    return _swap(own, (), names, {}) if _segments(own, names) else None
 
 
 def _swap(
-    own: Handle, segments: tuple[Any, ...], names: Sequence[str], files: tuple[str, ...]
+    own: Handle, segments: tuple[Any, ...], names: Sequence[str], digests: Mapping[str, str]
 ) -> Staged:
     operation = LanceOperation.CreateIndex([*segments], _segments(own, names))
-    return Staged(own, Transaction(own.version, operation), 0, False, files)
+    transaction = Transaction(own.version, operation)
+    return Staged(own, transaction, 0, False, tuple(digests), digests)
 
 
 def _segments(handle: Handle, names: Sequence[str]) -> list[Index]:

@@ -28,6 +28,7 @@ from omnigraph.storage.locks.by_name import branch_lock_name
 from omnigraph.storage.locks.holders import HeldLock
 from omnigraph.storage.manifest.projections import reconcile
 from omnigraph.storage.manifest.publish import (
+    below,
     physical_intent,
     publish_moved,
     sync_versions,
@@ -41,6 +42,7 @@ from omnigraph.storage.tables.commit import commit_staged
 from omnigraph.storage.tables.compact import (
     Compacted,
     commit_compaction,
+    moved_indexes,
     planned_compaction,
     read_fragments,
     rewrite_fragments,
@@ -217,7 +219,9 @@ def _publish_compaction(
     Lance moves the table by two versions.
     """
     sync_whole_files(kernel.objects, ahead.files)
-    intent = physical_intent(kernel, head, "Optimize", (), (table,), actor)
+    home = layout.lineage(table.location, table.branch)
+    digests = {table.key: below(home, ahead.digests)}
+    intent = physical_intent(kernel, head, "Optimize", (), (table,), actor, digests)
     sidecar = write_sidecar_for(kernel, intent, lock, unsigned=(table,))
     failpoint(AFTER_SIDECAR)
     handle = commit_compaction(kernel.tables, ahead, kernel.tables.open(*table.place))
@@ -228,7 +232,8 @@ def _publish_compaction(
         for version in range(table.version + 1, handle.version + 1)
     )
     moved = TableVersion(table.key, table.location, handle.version, table.branch, table.row_count)
-    after = publish_moved(kernel, head, intent.commit, Changes(versions=(moved,)))
+    digests[table.key] |= below(home, moved_indexes(kernel.tables, ahead, handle))
+    after = publish_moved(kernel, head, intent.commit, Changes((moved,), digests=digests))
     heads.published(intent.commit, after)
     delete_sidecar(kernel.objects, sidecar)
     return after.manifest_version
