@@ -18,6 +18,7 @@ import traceback
 from typing import Any
 
 import omnigraph
+from omnigraph.engine import maintain
 from omnigraph.errors import OmniGraphError
 from omnigraph.graph import Graph
 from omnigraph.storage.tables.failures import SnapshotExpiredError
@@ -25,6 +26,8 @@ from tests.soak.operations import ALL, Turn, pick_branch, read
 from tests.soak.places import graph_options
 
 _BLIND_AFTER = 4
+
+maintain.WORTH_ROWS = 20  # so that upkeep builds and continues indexes of small tables, too
 
 
 class JumpingClock:
