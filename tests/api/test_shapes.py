@@ -285,7 +285,10 @@ SAMPLES: list[tuple[Shape, str]] = [
         FileEmbedResult("a", "b", 4, 3, 2, 1, "reembed_selected", 64, None),
         "input output rows selected_rows embedded_rows cleaned_rows mode dimension model",
     ),
-    (Finding("drift", "node:P", "moved"), "kind subject detail harmless"),
+    (
+        Finding("drift", "node:P", "moved"),
+        "kind subject detail harmless file rows commits",
+    ),
     (Verified("g.omni", (Finding("drift", "node:P", "moved", True),)), "uri findings status"),
     (
         REPAIR,

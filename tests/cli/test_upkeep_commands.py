@@ -157,3 +157,23 @@ def test_upkeep_and_branches_say_who_did_it(cli, worn):
     made = as_json(cli("branch", "create", "side", "--as", "act-keeper", "--json"))
     gone = as_json(cli("branch", "delete", "side", "--as", "act-keeper", "--json"))
     assert made["actor_id"] == gone["actor_id"] == "act-keeper"
+
+
+def test_a_deep_check_names_the_file_of_a_flipped_bit(cli, worn, tmp_path):
+    assert cli("verify", "--deep", "--journal", "sound.jsonl").code == 0
+    known = (tmp_path / "sound.jsonl").read_bytes().split(b"\n")
+    file = next(worn.glob("nodes/*/data/*.lance"))
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    assert cli("verify").code == 0  # the rules hold: only the bytes can tell
+    ran = cli("verify", "--deep", "--json")
+    (found,) = [one for one in json.loads(ran.out)["findings"] if not one["harmless"]]
+    assert (ran.code, found["kind"]) == (1, "damaged_file")
+    assert (worn / found["file"]) == file
+    assert found["rows"] == 1
+    assert len(found["commits"]) > 0
+    assert cli("verify", "--deep", "--journal", "sound.jsonl").code == 0  # found sound before
+    assert len((tmp_path / "sound.jsonl").read_bytes().split(b"\n")) == len(known) + 1
+    ran = cli("verify", "--journal", "sound.jsonl")
+    assert (ran.code, "--journal is of --deep" in ran.err) == (2, True)

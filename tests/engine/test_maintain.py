@@ -1,12 +1,19 @@
 """Indexes are built when asked for, and never change an answer."""
 
+from dataclasses import replace
+
 import pytest
 
 import omnigraph
 from omnigraph.api.upkeep import IndexStatus
 from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.source import Source
+from omnigraph.engine import maintain
 from omnigraph.engine.maintain import wanted_indexes
+from omnigraph.errors import StorageError
+from omnigraph.graph.options import GraphOptions
+from omnigraph.pipeline.load import job
+from omnigraph.storage.tables.index import MOST_SEGMENTS
 from tests.support.fast import FAST
 
 SCHEMA = """node Doc {
@@ -20,7 +27,8 @@ SCHEMA = """node Doc {
   file: Blob?
   vector: Vector(2)? @index
 
-  @index(kind, size)
+  label: String?
+  @index(kind, size, label)
 }
 
 edge Cites: Doc -> Doc {
@@ -42,8 +50,10 @@ def test_what_the_schema_declares_or_implies_is_wanted_once():
             ("node:Doc", "slug", "BTREE"),
             ("node:Doc", "slug", "INVERTED"),
             ("node:Doc", "email", "BTREE"),
+            ("node:Doc", "title", "BTREE"),
             ("node:Doc", "title", "INVERTED"),
             ("node:Doc", "kind", "BTREE"),
+            ("node:Doc", "label", "BTREE"),
             ("node:Doc", "at", "BTREE"),
             ("node:Doc", "size", "BTREE"),
             ("node:Doc", "vector", "IVF_FLAT"),
@@ -154,3 +164,110 @@ def test_a_reader_follows_a_table_that_is_indexed_and_compacted(graph):
     assert answers(graph) == before
     add(graph, "d9", "A last graph")
     assert len(answers(graph)[1]) == 4
+
+
+def people(count, start=0):
+    return {
+        "Doc": [
+            {"slug": f"p{at}", "title": f"Graphs number {at}", "kind": "ab"[at % 2], "size": at}
+            for at in range(start, start + count)
+        ]
+    }
+
+
+def state_of(graph, column, kind="BTREE"):
+    return next(one for one in graph.indices() if (one.column, one.kind) == (column, kind))
+
+
+@pytest.fixture
+def watched(tmp_path, monkeypatch):
+    """A graph whose upkeep takes a few rows for many."""
+    monkeypatch.setattr(maintain, "WORTH_ROWS", 40)
+    monkeypatch.setattr(job, "WORTH_ROWS", 40)
+    options = GraphOptions(storage=replace(FAST.storage, maintenance="auto"), embedder=None)
+    with omnigraph.init(str(tmp_path / "w.omni"), SCHEMA, options=options) as opened:
+        yield opened
+
+
+def test_a_large_load_leaves_indexes_that_nobody_asked_for(watched):
+    watched.load(people(50), "append")
+    watched.store.wait_for_upkeep(60)
+    assert state_of(watched, "id").status is IndexStatus.CURRENT
+    assert state_of(watched, "title", "INVERTED").status is IndexStatus.CURRENT
+    assert state_of(watched, "src").status is IndexStatus.PENDING  # no edges yet
+
+
+def test_a_small_load_leaves_none(watched):
+    watched.load(people(30), "append")
+    watched.store.wait_for_upkeep(60)
+    assert state_of(watched, "id").status is IndexStatus.MISSING
+
+
+def test_what_writers_add_is_folded_in_behind_them_by_its_rows_alone(watched):
+    watched.load(people(200), "append")
+    watched.store.wait_for_upkeep(60)
+    whole = segments_of(watched, "id")
+    watched.load(people(45, start=1000), "append")
+    watched.store.wait_for_upkeep(60)
+    assert state_of(watched, "id").unindexed_rows == 0
+    assert segments_of(watched, "id") > whole, "the first segment was left as it is"
+    text = state_of(watched, "title", "INVERTED")
+    assert text.unindexed_rows == 45, "a text index is built whole, once enough is missing"
+    watched.load(people(45, start=2000), "append")
+    watched.store.wait_for_upkeep(60)
+    assert state_of(watched, "title", "INVERTED").unindexed_rows == 0
+
+
+def segments_of(graph, column):
+    dataset = graph.store.snapshot().handle("node:Doc").dataset
+    return next(
+        {part.uuid for part in one.segments}
+        for one in dataset.describe_indices()
+        if one.name == f"{column}_btree"
+    )
+
+
+def test_an_index_of_too_many_segments_is_built_anew(watched):
+    watched.load(people(50), "append")
+    watched.store.wait_for_upkeep(60)
+    counts = []
+    for at in range(1, 12):
+        watched.load(people(41, start=1000 * at), "append")
+        watched.store.wait_for_upkeep(60)
+        counts.append(len(segments_of(watched, "id")))
+    assert max(counts) <= MOST_SEGMENTS + 2
+    assert counts[-1] < max(counts)
+    assert state_of(watched, "id").unindexed_rows == 0
+
+
+def test_an_index_of_which_much_is_dead_is_built_anew(watched):
+    watched.load(people(100), "append")
+    watched.store.wait_for_upkeep(60)
+    before = segments_of(watched, "id")
+    watched.mutate("query m() { delete Doc where size >= 60 }")
+    watched.store.maintain()
+    after = segments_of(watched, "id")
+    assert len(after) == 1
+    assert after != before
+
+
+def test_indexes_that_cannot_be_built_are_in_nobodys_way(watched, monkeypatch):
+    def failing(*_, **__):
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(type(watched.store), "build_index", failing)
+    watched.load(people(50), "append")
+    watched.store.wait_for_upkeep(60)
+    monkeypatch.undo()
+    assert len(watched.query(QUERIES[3])) == 49
+    assert state_of(watched, "id").status is IndexStatus.MISSING
+
+
+def test_upkeep_stops_between_two_indexes(graph, monkeypatch):
+    monkeypatch.setattr(maintain, "WORTH_ROWS", 40)
+    graph.load(people(50), "append")
+    asked = iter((False, True))
+    built = maintain.reconcile_indexes(
+        graph.store, graph.catalog, "main", stopped=lambda: next(asked)
+    )
+    assert built == 1

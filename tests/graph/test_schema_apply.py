@@ -412,8 +412,8 @@ def test_what_is_dropped_while_it_is_indexed_gets_no_index(graph, moment, gone, 
     if moment == "before it is published":
         write = indexing.write_index
 
-        def written(tables, base, spec, runner=None):
-            built = write(tables, base, spec, runner)
+        def written(tables, base, spec, runner=None, **how):
+            built = write(tables, base, spec, runner, **how)
             if spec.column == wanted:
                 drop()
             return built
@@ -422,10 +422,10 @@ def test_what_is_dropped_while_it_is_indexed_gets_no_index(graph, moment, gone, 
     else:
         build = store.build_index
 
-        def built(kernel, heads, branch, key, spec, *more):
+        def built(kernel, heads, branch, key, spec, *more, **how):
             if spec.column == wanted:
                 drop()
-            return build(kernel, heads, branch, key, spec, *more)
+            return build(kernel, heads, branch, key, spec, *more, **how)
 
         monkeypatch.setattr(store, "build_index", built)
     told = {one.column: one.reason for one in graph.ensure_indices()}

@@ -92,7 +92,7 @@ def ask(graph: StoredGraph, questions: list[Question], branch: str, cache: Image
         plan = optimize(question.plain_ir, facts)
         whole = SnapshotImages(snapshot, catalog, cache)
         assert question.answered(whole, plan) == wanted, graph.steps
-        few = selective_images(plan, reads_of(plan), snapshot, catalog, question.bound.params)
+        few = selective_images(plan, reads_of(plan), snapshot, catalog, question.bound)
         if few is not None:
             assert question.answered(few, plan) == wanted, graph.steps
 

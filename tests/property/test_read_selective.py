@@ -41,7 +41,7 @@ def check(seed: int, queries: int) -> int:
                 for ir in (question.ir, optimize(question.plain_ir, facts)):
                     assert set(reads_of(ir).tables) <= set(snapshot.tables)
                     images = selective_images(
-                        ir, reads_of(ir), snapshot, case.catalog, question.bound.params
+                        ir, reads_of(ir), snapshot, case.catalog, question.bound
                     )
                     if images is not None:
                         answered += 1

@@ -62,7 +62,7 @@ def judge(graph: Graph, told: Told, *, faults: bool) -> Verdict:
             verdict.blame(f"{branch} cannot be read: {traceback.format_exc()}")
     _judge_tags(graph, past, verdict)
     _judge_acknowledged(lines, told, verdict)
-    for finding in graph.verify():
+    for finding in graph.verify(deep=True):
         if not finding.harmless:
             verdict.blame(f"verify: {finding}")
     if verdict.wrong:

@@ -18,6 +18,7 @@ import traceback
 from typing import Any
 
 import omnigraph
+from omnigraph.engine import maintain
 from omnigraph.engine.merge import large
 from omnigraph.errors import OmniGraphError
 from omnigraph.graph import Graph
@@ -26,6 +27,8 @@ from tests.soak.operations import ALL, Turn, pick_branch, read
 from tests.soak.places import graph_options
 
 _BLIND_AFTER = 4
+
+maintain.WORTH_ROWS = 20  # so that upkeep builds and continues indexes of small tables, too
 
 
 class JumpingClock:

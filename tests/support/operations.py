@@ -285,7 +285,8 @@ def _merge_by_link(store: GraphStore) -> None:
     delta = table_delta(store.kernel, session.base.table(A), sides.theirs.table(A))
     whole = delta.own_fragments()
     with session.load([A]) as load:
-        session.append_fragments(A, [load.take_over(A, part) for part in whole])
+        digests = sides.theirs.digests([A])
+        session.append_fragments(A, [load.take_over(A, part, digests) for part in whole])
         session.delete(A, delta.touched().after, strict=False)
         session.commit(merged=sides.source)
 

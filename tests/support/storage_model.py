@@ -155,8 +155,9 @@ def check_writable(store: GraphStore) -> None:
 
 
 def check_verified(store: GraphStore) -> None:
-    """The kernel's own check finds nothing that does not heal by itself."""
-    broken = [found for found in store.verify() if not found.harmless]
+    """The kernel's own checks, of rules and of bytes, find nothing that does not heal by itself."""
+    findings = [*store.verify(), *store.check_files()]
+    broken = [found for found in findings if not found.harmless]
     assert broken == [], broken
 
 

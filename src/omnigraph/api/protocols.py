@@ -353,8 +353,8 @@ class Administration(Protocol):
         """Return the commits of a branch that changed its schema."""
         ...
 
-    def verify(self) -> list[Finding]:
-        """Check the graph against its own rules."""
+    def verify(self, *, deep: bool = False) -> list[Finding]:
+        """Check the graph against its own rules; `deep` compares the bytes of every file."""
         ...
 
     def repair(

@@ -30,6 +30,9 @@ FindingKind = Literal[
     "file_differs",
     "contract_lost",
     "missing_edges",
+    "damaged_file",
+    "missing_file",
+    "unverified",
 ]
 
 
@@ -41,6 +44,12 @@ class Finding(Shape):
     subject: str
     detail: str
     harmless: bool = False
+    file: str | None = None
+    """Which stored file, relative to the graph, if it is about one."""
+    rows: int | None = None
+    """How many rows of a state it touches, if that is known."""
+    commits: tuple[str, ...] = ()
+    """The first of the commits it touches, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)

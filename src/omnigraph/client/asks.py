@@ -819,10 +819,11 @@ def ensure_indices(branch: str = DEFAULT_BRANCH) -> Ask[list[IndexReport]]:
     return Ask("POST", path, lambda one: list(read(one).indexes), body=body, is_long=True)
 
 
-def verify() -> Ask[list[Finding]]:
+def verify(*, deep: bool = False) -> Ask[list[Finding]]:
     """Ask for the graph to be checked."""
-    read = shape(Verified)
-    return Ask("GET", "/maintenance/verify", lambda one: list(read(one).findings), is_long=True)
+    read, query = shape(Verified), _query(deep="true" if deep else None)
+    path = "/maintenance/verify"
+    return Ask("GET", path, lambda one: list(read(one).findings), query, is_long=True)
 
 
 def repair(

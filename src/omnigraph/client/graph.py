@@ -635,9 +635,9 @@ class RemoteGraph(Closing):
         """Return the commits of a branch that changed its schema, newest first."""
         return self._ask(asks.schema_history(branch))
 
-    def verify(self) -> list[Finding]:
-        """Check the graph against its own rules."""
-        return self._ask(asks.verify())
+    def verify(self, *, deep: bool = False) -> list[Finding]:
+        """Check the graph against its own rules; `deep` compares the bytes of every file."""
+        return self._ask(asks.verify(deep=deep))
 
     def repair(
         self, branch: str | None = None, *, confirm: bool = False, force: bool = False

@@ -33,9 +33,10 @@ from omnigraph.config.settings import (
 )
 from omnigraph.engine.search.options import PROVIDERS
 from omnigraph.errors import BadRequestError, NotFoundError, StorageError
-from omnigraph.storage.options import Durability
+from omnigraph.storage.options import Durability, FileChecks
 
 _DURABILITIES: tuple[Durability, ...] = ("full", "os")
+_FILE_CHECKS: tuple[FileChecks, ...] = ("never", "first_read")
 
 # Names that older files and other tools use, and what stands for them here.
 _RENAMED = {
@@ -105,6 +106,7 @@ def _settings(document: Document, path: Path, environment: Environment) -> Setti
         policy=_policy(root.section("policy"), base),
         embedding=_embedding(root.section("embedding")),
         durability=storage.choice("durability", _DURABILITIES, "full"),
+        check_files=storage.choice("check_files", _FILE_CHECKS, "never"),
         maintenance=_maintenance(root.section("maintenance")),
         pipeline=_pipeline(root.section("pipeline"), base),
         limits=_limits(root.section("limits")),

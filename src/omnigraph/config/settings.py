@@ -15,7 +15,7 @@ from omnigraph.config.limits import LimitSettings
 from omnigraph.config.logs import LogSettings
 from omnigraph.engine.search.options import Provider
 from omnigraph.errors import NotFoundError
-from omnigraph.storage.options import Durability, Retention, S3Options, StorageOptions
+from omnigraph.storage.options import Durability, FileChecks, Retention, S3Options, StorageOptions
 
 FILE_NAME = "omnigraph.yaml"
 
@@ -139,6 +139,7 @@ class Settings:
     policy: PolicySettings = PolicySettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
     durability: Durability = "full"
+    check_files: FileChecks = "never"
     maintenance: MaintenanceSettings = MaintenanceSettings()
     pipeline: PipelineSettings = PipelineSettings()
     limits: LimitSettings = field(default_factory=LimitSettings)
@@ -193,7 +194,9 @@ class Settings:
         """Return how to open the graph at `uri`."""
         s3 = s3_options(self.environment) if is_on_s3(uri) else S3Options()
         kept = Retention(keep_versions=self.maintenance.keep, keep_s=self.maintenance.older_than)
-        return StorageOptions(s3=s3, durability=self.durability, retention=kept)
+        return StorageOptions(
+            s3=s3, durability=self.durability, check_files=self.check_files, retention=kept
+        )
 
 
 def rebase(base: Path, uri: str) -> str:

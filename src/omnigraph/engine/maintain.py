@@ -5,12 +5,14 @@ Never part of a write. Answers are the same with no, some or all of them; only c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
 from omnigraph.api.history import TableNotFoundError
 from omnigraph.api.upkeep import CompactionStats, IndexReport, IndexStatus
+from omnigraph.base.ids import TableKey
 from omnigraph.base.runner import Runner
 from omnigraph.compiler.catalog.model import DST, ID, SRC, Catalog, EdgeType, NodeType
 from omnigraph.compiler.types import PropType, Scalar
@@ -23,13 +25,17 @@ from omnigraph.storage.tables.index import (
     IndexKind,
     IndexSpec,
     NoColumnError,
-    list_indexes,
+    usable_indexes,
 )
 from omnigraph.storage.tables.predicate import IsNull, Not
+
+log = logging.getLogger(__name__)
 
 TRAINING_ROWS = 256
 """Below this many vectors a flat scan is as fast as any index."""
 
+WORTH_ROWS = 50_000
+"""So many rows looked for without an index are worth one, unasked; a scan takes milliseconds."""
 
 _ATTEMPTS = 3
 
@@ -50,8 +56,9 @@ def ensure_indexes(
     *,
     actor: str | None = None,
 ) -> list[IndexReport]:
-    """Build what is missing, and build anew what does not cover all rows; safe to repeat.
+    """Build what is missing, and what existing ones do not cover; safe to repeat.
 
+    A sorted index gets a segment over the rows it lacks; the others are built anew.
     With `runner` other processes build them, a group of fragments each; `actor` is who asked.
     """
     reports = []
@@ -61,24 +68,69 @@ def ensure_indexes(
         if key not in snapshot.tables:
             continue  # the schema was changed meanwhile and the type is gone
         try:
-            known = {index.name: index for index in list_indexes(snapshot.handle(key))}
+            known = usable_indexes(store.kernel.tables, snapshot.handle(key))
         except LostIndexError:
             if not store.drop_unusable_indexes(key, branch, actor=actor):
                 raise
             snapshot = store.snapshot(branch)
-            known = {index.name: index for index in list_indexes(snapshot.handle(key))}
+            known = usable_indexes(store.kernel.tables, snapshot.handle(key))
         spec = _named(spec, known)
         found = known.get(spec.name)
         status, reason = IndexStatus.CURRENT, None
         if found is None or found.unindexed_rows:
             done = IndexStatus.BUILT if found is None else IndexStatus.REFRESHED
-            reason = _build(store, snapshot, key, spec, runner, actor)
+            adds = found is not None and found.is_sorted and not found.is_worn
+            reason = _build(store, snapshot, key, spec, runner, actor, adds=adds)
             status = done if reason is None else IndexStatus.PENDING
         rows = snapshot.table(key).row_count
         covered = status is not IndexStatus.PENDING
         left = 0 if covered else rows if found is None else found.unindexed_rows
         reports.append(IndexReport(key, spec.column, spec.kind, status, reason, rows, left))
     return reports
+
+
+def reconcile_indexes(
+    store: GraphStore,
+    catalog: Catalog,
+    branch: str,
+    *,
+    runner: Runner | None = None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> int:
+    """Build what is worth it and missing, one index at a time; return how many were built.
+
+    For upkeep: nothing waits for it, small tables are left alone, and what is lost to a writer is
+    left to the next time.
+    """
+    built = 0
+    for key, spec in wanted_indexes(catalog):
+        if stopped():
+            break
+        snapshot = store.snapshot(branch)
+        table = snapshot.tables.get(TableKey(key))
+        if table is None or table.row_count < WORTH_ROWS or fork_owner(table.branch) != branch:
+            continue
+        try:
+            known = usable_indexes(store.kernel.tables, snapshot.handle(key))
+            spec = _named(spec, known)
+            found = known.get(spec.name)
+            if not _is_due(found, table.row_count) or store.being_loaded(key, branch):
+                continue
+            if _not_yet(snapshot, key, spec) is None:
+                adds = found is not None and found.is_sorted and not found.is_worn
+                built += store.build_index(key, spec, branch, runner, adds=adds)
+        except (LostIndexError, NoColumnError, TableNotFoundError) as error:
+            log.info("upkeep leaves %s of %s on '%s' alone: %s", spec.name, key, branch, error)
+    return built
+
+
+def _is_due(found: IndexInfo | None, rows: int) -> bool:
+    """Whether so much is looked for without an index that building it pays."""
+    if found is None:
+        return True
+    if found.is_sorted:
+        return found.unindexed_rows >= WORTH_ROWS or found.is_worn
+    return found.unindexed_rows >= max(WORTH_ROWS, rows // 4)  # all of it is built again
 
 
 def index_coverage(store: GraphStore, catalog: Catalog, branch: str) -> list[IndexReport]:
@@ -91,7 +143,7 @@ def index_coverage(store: GraphStore, catalog: Catalog, branch: str) -> list[Ind
             continue  # the schema was changed meanwhile and the type is gone
         if key not in known:
             try:
-                known[key] = {index.name: index for index in list_indexes(snapshot.handle(key))}
+                known[key] = usable_indexes(store.kernel.tables, snapshot.handle(key))
             except LostIndexError as error:
                 known[key] = error
         found, rows = known[key], snapshot.table(key).row_count
@@ -160,13 +212,15 @@ def _build(
     spec: IndexSpec,
     runner: Runner | None,
     actor: str | None,
+    *,
+    adds: bool,
 ) -> str | None:
-    """Build an index; say why not, if so."""
+    """Build an index, or what it lacks; say why not, if so."""
     branch = str(snapshot.branch)
     reason = _not_yet(snapshot, key, spec) or _kept_from(snapshot, branch, key)
     if reason is not None:
         return reason
-    build = partial(store.build_index, key, spec, branch, runner, actor=actor)
+    build = partial(store.build_index, key, spec, branch, runner, actor=actor, adds=adds)
     try:
         if any(build() for _ in range(_ATTEMPTS)):
             return None
@@ -223,26 +277,29 @@ def _declared(kind: NodeType | EdgeType, exact: tuple[tuple[str, ...], ...]) -> 
             if prop is not None and _is_sortable(prop.type) and name != ID:
                 yield _spec(name, "BTREE")
     for columns in kind.indices:
-        prop = kind.properties.get(columns[0])
-        if len(columns) > 1 or prop is None or columns[0] == ID:
-            continue  # an index over several columns has no physical form
-        chosen = _index_kind(prop.type)
-        if chosen is not None:
-            yield _spec(prop.name, chosen)
+        for name in columns:  # one over several columns has no physical form
+            prop = kind.properties.get(name)
+            if prop is None or name == ID:
+                continue
+            if _is_sortable(prop.type):
+                yield _spec(name, "BTREE")
+            chosen = _search_kind(prop.type)
+            if chosen is not None and len(columns) == 1:
+                yield _spec(name, chosen)
 
 
 def _is_sortable(kind: PropType) -> bool:
     return not kind.is_list and kind.scalar not in (Scalar.VECTOR, Scalar.BLOB)
 
 
-def _index_kind(kind: PropType) -> IndexKind | None:
+def _search_kind(kind: PropType) -> IndexKind | None:
+    """Return the index by which a column is searched, beside being compared."""
     if kind.scalar is Scalar.VECTOR:
         return "IVF_FLAT"
-    if not _is_sortable(kind):
-        return None
-    return "INVERTED" if kind.scalar is Scalar.STRING and kind.enum_values is None else "BTREE"
+    is_text = kind.scalar is Scalar.STRING and kind.enum_values is None and not kind.is_list
+    return "INVERTED" if is_text else None
 
 
 def _spec(column: str, kind: IndexKind) -> IndexSpec:
-    settings = {"metric": "cosine", "num_partitions": 1} if kind == "IVF_FLAT" else {}
+    settings = {"metric": "cosine"} if kind == "IVF_FLAT" else {}
     return IndexSpec(column, kind, f"{column}_{kind.lower()}", settings)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self, Unpack, cast
 
@@ -631,9 +631,28 @@ class Graph(Closing):
         """Return the commits of a branch that changed its schema, newest first."""
         return schemas.history(self._state, branch)
 
-    def verify(self) -> list[Finding]:
-        """Check the graph against its own rules; it is sound if every finding is harmless."""
+    def verify(
+        self,
+        *,
+        deep: bool = False,
+        journal: str | PathLike[str] | None = None,
+        progress: Progress | None = None,
+    ) -> list[Finding]:
+        """Check the graph against its own rules; it is sound if every finding is harmless.
+
+        Args:
+            deep: read every file, also of the past, and compare its bytes with the digest that the
+                commit stated which added it. Files without one are told of as `unverified`.
+            journal: a local file that remembers what was found sound; a deep check that was
+                stopped goes on from there.
+            progress: hears of the files as they are done.
+        """
+        if journal is not None and not deep:
+            raise BadRequestError("a journal is of a deep check", hint="ask for deep=True as well")
         found = self.store.verify()
+        if deep:
+            path = None if journal is None else fspath(journal)
+            found += self.store.check_files(journal=path, progress=progress)
         if not any(one.kind.startswith("unreadable") for one in found):
             for one in self.store.branches.list():
                 with suppress(NotFoundError):  # deleted meanwhile

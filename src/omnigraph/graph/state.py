@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from omnigraph.base.budget import PROCESS, Budget, Limits
 from omnigraph.base.calls import Watch
+from omnigraph.base.ids import BranchName
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.config.environment import process_environment
 from omnigraph.config.limits import limits_in_force
 from omnigraph.engine.contract import Catalogs
 from omnigraph.engine.image.cache import ImageCache
+from omnigraph.engine.maintain import reconcile_indexes
 from omnigraph.engine.read.reader import GraphReader
 from omnigraph.engine.write.writer import GraphWriter
 from omnigraph.errors import BadRequestError
@@ -30,6 +33,7 @@ class GraphState:
 
     def __init__(self, store: GraphStore, options: GraphOptions) -> None:
         self._store: GraphStore | None = store
+        store.index_with(self._index)
         environment = process_environment()
         inherited = limits_in_force(environment)
         PROCESS.open(inherited.process_memory)
@@ -77,6 +81,13 @@ class GraphState:
     def catalog(self, snapshot: Snapshot) -> Catalog:
         """Return what the schema of a snapshot means."""
         return self.catalogs.of(snapshot)
+
+    def _index(self, branch: BranchName, stopped: Callable[[], bool]) -> None:
+        """Bring the indexes of a branch up to date, behind its writers."""
+        store = self._store
+        if store is not None:
+            catalog = self.catalogs.of(store.snapshot(branch))
+            reconcile_indexes(store, catalog, branch, stopped=stopped)
 
     def query_budget(self, limits: Limits | None, cancel: threading.Event | None = None) -> Budget:
         """Start the budget of a query: its clock runs from here on."""

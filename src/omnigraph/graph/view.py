@@ -104,8 +104,9 @@ class GraphView:
             BudgetExceededError: a limit was reached.
         """
         TURNS.give_way()
-        state, snapshot = self._state, self._take()
+        state = self._state
         with state.query_budget(limits, cancel) as budget:
+            snapshot = self._take()  # a store that does not answer is waited for no longer either
             text = read_query(source, params)
             found = self._reader.query(snapshot, text, name, params, budget)
         given = (text, name, params)

@@ -225,9 +225,9 @@ class GuardedGraph(GuardedBranch):
 
     # The graph as a whole.
 
-    def verify(self) -> list[Finding]:
-        """Check the graph against its own rules."""
-        return self._administered().verify()
+    def verify(self, *, deep: bool = False) -> list[Finding]:
+        """Check the graph against its own rules; `deep` compares the bytes of every file."""
+        return self._administered().verify(deep=deep)
 
     def repair(
         self, branch: str | None = None, *, confirm: bool = False, force: bool = False

@@ -308,7 +308,9 @@ ROUTES: Final[tuple[Route, ...]] = (
         "GET", "/maintenance/indexes", upkeep.list_indices, "admin",
         action=Action.ADMIN, query=("branch",),
     ),
-    Route("GET", "/maintenance/verify", upkeep.verify, "admin", action=Action.ADMIN),
+    Route(
+        "GET", "/maintenance/verify", upkeep.verify, "admin", action=Action.ADMIN, query=("deep",)
+    ),
     Route("GET", "/maintenance/usage", upkeep.disk_usage, "admin", action=Action.ADMIN),
     Route("GET", "/locks", upkeep.list_locks, "admin", action=Action.ADMIN),
     Route("DELETE", "/locks/{name}", upkeep.break_lock, "admin", action=Action.ADMIN),

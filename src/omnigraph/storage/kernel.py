@@ -16,6 +16,7 @@ from omnigraph.storage.files.store_clock import StoreClock
 from omnigraph.storage.identity import Identity
 from omnigraph.storage.locks.by_name import Locks
 from omnigraph.storage.options import StorageOptions
+from omnigraph.storage.tables.first_reads import FirstReads
 from omnigraph.storage.tables.handle import Tables
 
 
@@ -27,6 +28,7 @@ class Kernel:
     options: StorageOptions
     objects: Objects
     tables: Tables
+    first_reads: FirstReads
     identity: Identity
     locks: Locks
     clock: Clock
@@ -60,6 +62,7 @@ def build_kernel(
         options,
         objects,
         tables,
+        FirstReads(objects, tables, wanted=options.check_files == "first_read"),
         Identity(objects, tables),
         Locks(objects, options, clock, counters),
         clock,

@@ -5,11 +5,13 @@ Nothing here reads the environment: whoever builds the options decides where the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 Durability = Literal["full", "os"]
 MaintenanceMode = Literal["auto", "manual"]
+FileChecks = Literal["never", "first_read"]
 
 MINUTE_S = 60
 DAY_S = 24 * 60 * MINUTE_S
@@ -39,6 +41,19 @@ class S3Options:
             "virtual_hosted_style_request": "true" if self.virtual_hosted_style else None,
         }
         return {name: value for name, value in named.items() if value is not None}
+
+    @classmethod
+    def from_lance(cls, told: Mapping[str, str]) -> S3Options:
+        """Read the options back from the words of Lance."""
+        return cls(
+            endpoint=told.get("endpoint"),
+            access_key_id=told.get("access_key_id"),
+            secret_access_key=told.get("secret_access_key"),
+            session_token=told.get("session_token"),
+            region=told.get("region"),
+            allow_http=told.get("allow_http") == "true",
+            virtual_hosted_style=told.get("virtual_hosted_style_request") == "true",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +86,8 @@ class StorageOptions:
 
     s3: S3Options = S3Options()
     durability: Durability = "full"
+    check_files: FileChecks = "never"
+    """Whether files are compared with their digests before a process reads them first."""
     maintenance: MaintenanceMode = "auto"
     maintenance_budget_s: float = 2.0
     """How long closing a store may spend on maintenance that is due."""

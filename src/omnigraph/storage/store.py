@@ -56,7 +56,7 @@ from omnigraph.storage.commit.write_set import WriteSet
 from omnigraph.storage.counters import Counters
 from omnigraph.storage.create import create_graph
 from omnigraph.storage.files import layout
-from omnigraph.storage.files.pins import PinRecord, live_pins
+from omnigraph.storage.files.pins import PinRecord, being_loaded, live_pins
 from omnigraph.storage.files.records import Commit, Kind, TableSpec
 from omnigraph.storage.kernel import Kernel, build_kernel
 from omnigraph.storage.locks.by_name import REFS_LOCK, branch_lock_name
@@ -82,13 +82,14 @@ from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError
 from omnigraph.storage.tables.handle import Handle
 from omnigraph.storage.tables.index import IndexSpec
 from omnigraph.storage.upkeep.cleanup import CleanupPolicy, cleanup
+from omnigraph.storage.upkeep.deep import check_files
 from omnigraph.storage.upkeep.indexing import (
     build_index,
     drop_unusable_indexes,
     mend_indexes,
     remove_index,
 )
-from omnigraph.storage.upkeep.maintain import Optimizing, Upkeep, optimize
+from omnigraph.storage.upkeep.maintain import Indexer, Optimizing, Upkeep, optimize
 from omnigraph.storage.upkeep.needed import live_tables
 from omnigraph.storage.upkeep.relocation import check_root
 from omnigraph.storage.upkeep.repair import repair
@@ -361,15 +362,18 @@ class GraphStore(Closing):
         runner: Runner | None = None,
         *,
         actor: str | None = None,
+        adds: bool = False,
     ) -> bool:
-        """Build an index, or build it again, and publish it.
+        """Build an index, or build it again, and publish it; `adds`: only what it lacks.
 
         False if the table is empty, or if it was replaced or compacted meanwhile.
         """
         self._require_writable()
         now = self.snapshot(branch)
         table = now.table(key).key
-        return build_index(self.kernel, self._heads, now.branch, table, spec, runner, actor)
+        return build_index(
+            self.kernel, self._heads, now.branch, table, spec, runner, actor, adds=adds
+        )
 
     def drop_index(self, key: str, name: str, branch: str = layout.MAIN) -> bool:
         """Drop an index; False if there is none of that name."""
@@ -386,6 +390,20 @@ class GraphStore(Closing):
         table = now.table(key).key
         return drop_unusable_indexes(self.kernel, self._heads, now.branch, table, actor)
 
+    def index_with(self, indexer: Indexer) -> None:
+        """Let upkeep call who knows which indexes are wanted, behind the writers."""
+        self._upkeep.indexer = indexer
+
+    def look_after(self, branch: str) -> None:
+        """Have upkeep look at a branch soon: much was written to it at once."""
+        self._upkeep.soon(self._heads.current(self.snapshot(branch).branch))
+
+    def being_loaded(self, key: str, branch: str) -> bool:
+        """Whether a load is registered that writes to a table: its indexes would be outrun."""
+        table = self.snapshot(branch).table(key)
+        loaded = being_loaded(live_pins(self.kernel.objects, self.kernel.store_clock))
+        return (table.location, table.branch) in loaded
+
     def cleanup(
         self, policy: CleanupPolicy, *, dry_run: bool = False, progress: Progress | None = None
     ) -> list[CleanupStats]:
@@ -396,6 +414,15 @@ class GraphStore(Closing):
     def verify(self) -> list[Finding]:
         """Check the graph against its own rules; empty means sound."""
         return verify(self.kernel, self._heads)
+
+    def check_files(
+        self, *, journal: str | None = None, progress: Progress | None = None
+    ) -> list[Finding]:
+        """Compare the bytes of every file with what its commit said of them.
+
+        What a `journal` says was found sound before is not read again; what is found so is added.
+        """
+        return check_files(self.kernel, self._heads, journal=journal, progress=progress)
 
     def repair(
         self,

@@ -5,7 +5,7 @@ import pytest
 
 import omnigraph
 from omnigraph.compiler.catalog.build import load_schema
-from omnigraph.compiler.compile import compile_query
+from omnigraph.compiler.compile import BoundQuery, compile_query
 from omnigraph.compiler.ir.estimate import estimated_rows, reached
 from omnigraph.compiler.ir.facts import Statistics, facts_of
 from omnigraph.compiler.ir.ops import Direction
@@ -145,10 +145,12 @@ def test_many_steps_through_a_large_table_without_an_index_read_it_whole(graph, 
     text = f'query q() {{ match {{ $n0: Person {{ name: "p1" }}  {steps} }} return {{ $n4 }} }}'
     snapshot, catalog = graph.store.snapshot(), graph.catalog
     ir = compile_query(catalog, text).ir
-    assert selective.selective_images(ir, reads_of(ir), snapshot, catalog, {}) is None
+    assert selective.selective_images(ir, reads_of(ir), snapshot, catalog, BoundQuery({})) is None
     answer = graph.query(text).to_dicts()
     graph.ensure_indices()
-    indexed = selective.selective_images(ir, reads_of(ir), graph.store.snapshot(), catalog, {})
+    indexed = selective.selective_images(
+        ir, reads_of(ir), graph.store.snapshot(), catalog, BoundQuery({})
+    )
     assert indexed is not None
     assert graph.query(text).to_dicts() == answer == [{"n4": "p1"}]
 

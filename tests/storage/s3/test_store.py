@@ -6,7 +6,10 @@ import pytest
 
 from omnigraph.errors import AlreadyExistsError, NotFoundError
 from omnigraph.storage.commit.session import ExpectedVersionMismatch
+from omnigraph.storage.manifest.digests import stated_digests
 from omnigraph.storage.store import open_store
+from omnigraph.storage.tables.foreign import write_foreign
+from omnigraph.storage.tables.index import IndexSpec
 from omnigraph.storage.upkeep.cleanup import CleanupPolicy
 from tests.support.storage_model import (
     CONTRACT,
@@ -91,3 +94,18 @@ def test_strict_counters_count_every_acknowledged_step(root, options, start, tmp
         child.succeed(120)
     with open_store(root, options=options) as store:
         assert contents(store.snapshot())[A]["counter"] == 8
+
+
+def test_files_are_read_back_once_for_their_digests(root, options):
+    with new_graph(root, options) as store:
+        store.build_index(A, IndexSpec("id", "BTREE", "a_by_id"))
+        session = store.begin()
+        with session.load([B]) as load:
+            session.append_fragments(B, write_foreign(load.target(B), rows({"far": 1})))
+            session.commit()
+        assert store.check_files() == []
+        name = next(one.name for one in stated_digests(store._heads.current("main").handle))
+        data = bytearray(store.kernel.objects.get(name))
+        data[len(data) // 2] ^= 1
+        store.kernel.objects.put(name, bytes(data))
+        assert [one.file for one in store.check_files()] == [name]

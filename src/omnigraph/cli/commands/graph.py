@@ -14,8 +14,15 @@ from omnigraph.api.words import DEFAULT_BRANCH
 from omnigraph.base.uri import parse_uri
 from omnigraph.cli.files import read_source
 from omnigraph.cli.given import OnGraph
-from omnigraph.cli.options import ActorOption, BranchOption, JsonOption, MaybeSchemaOption
+from omnigraph.cli.options import (
+    ActorOption,
+    BranchOption,
+    JsonOption,
+    MaybeSchemaOption,
+    QuietOption,
+)
 from omnigraph.cli.output import EXIT_FAILURE, UsageError, say, say_json
+from omnigraph.cli.progress import shown_progress
 from omnigraph.cli.shared import sharing
 from omnigraph.cli.target import Place, require_folder, require_local
 from omnigraph.cli.templates.copy import Template, copy_template
@@ -126,17 +133,35 @@ def snapshot(
 @sharing
 def verify(
     asked: OnGraph,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Compare the bytes of every file with its digest.")
+    ] = False,
+    journal: Annotated[
+        str | None,
+        typer.Option(
+            "--journal",
+            help="Remember here which files were found sound, and go on from there.",
+            metavar="FILE",
+        ),
+    ] = None,
+    quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
     """Check a graph against its own rules, without changing anything.
 
     Exits with 1 when something is broken; what heals by itself is shown and passes.
 
-    Example: `omnigraph verify ./people.omni`
+    Example: `omnigraph verify ./people.omni --deep --journal ./verified.jsonl`
     """
+    if journal is not None and not deep:
+        raise UsageError("--journal is of --deep", hint="give both")
     place = asked.place()
-    with place.open("verify", local=True) as opened:
-        found = Verified(place.uri, tuple(opened.verify()))
+    with (
+        place.open("verify", local=True) as opened,
+        shown_progress(quiet=quiet) as progress,
+    ):
+        listed = opened.verify(deep=deep, journal=journal, progress=progress)
+        found = Verified(place.uri, tuple(listed))
     if json:
         say_json(found)
     else:

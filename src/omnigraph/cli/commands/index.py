@@ -40,7 +40,7 @@ def build(
     as_actor: ActorOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Build the indexes that are missing, and those anew that do not cover all rows.
+    """Build the indexes that are missing, and what others do not cover.
 
     Answers are the same before and after. What cannot be built yet is pending and says why.
 

@@ -13,6 +13,7 @@ import typer
 
 from omnigraph.api.keywords import LoadKeywords
 from omnigraph.api.words import Engine, ExportFormat, Mode
+from omnigraph.base.uri import is_on_server
 from omnigraph.cli.complete import complete_branch
 from omnigraph.cli.given import OnGraph
 from omnigraph.cli.options import (
@@ -190,6 +191,8 @@ class AskedLoad:
             shown_progress(quiet=self.quiet) as progress,
         ):
             yield opened, {**self.how, "progress": progress}
+            if not is_on_server(self.place.uri):  # this process is all that would build them
+                opened.store.wait_for_upkeep()
 
 
 def asked_load(

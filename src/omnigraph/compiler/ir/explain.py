@@ -160,7 +160,8 @@ def explain_expr(expr: Expr) -> str:
             edits = "" if expr.max_edits is None else f", {explain_expr(expr.max_edits)}"
             return f"{expr.fn}({explain_expr(expr.target)}, {explain_expr(expr.query)}{edits})"
         case Nearest():
-            return f"nearest({explain_expr(expr.target)}, {explain_expr(expr.query)})"
+            how = ", approximate" if expr.approximate else ""
+            return f"nearest({explain_expr(expr.target)}, {explain_expr(expr.query)}{how})"
         case Bm25():
             return f"bm25({explain_expr(expr.target)}, {explain_expr(expr.query)})"
         case Rrf():

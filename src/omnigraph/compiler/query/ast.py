@@ -90,10 +90,11 @@ class TextMatch:
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """`nearest($var.vector, query)`."""
+    """`nearest($var.vector, query[, approximate])`."""
 
     target: Property
     query: Expr
+    approximate: bool = False
     span: Span = field(default=NOWHERE, compare=False)
 
 

@@ -292,8 +292,8 @@ class AstBuilder(Transformer[Any, ast.Query]):
         return ast.Now(_span(children[0], children[-1]))
 
     def nearest(self, children: list[Any]) -> ast.Nearest:
-        word, target, query, closer = children
-        return ast.Nearest(target, query, _span(word, closer))
+        word, target, query, *approximate, closer = children
+        return ast.Nearest(target, query, bool(approximate), _span(word, closer))
 
     def text(self, children: list[Any]) -> ast.TextMatch:
         word, field, query, *edits, closer = children

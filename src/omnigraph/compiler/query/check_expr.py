@@ -184,7 +184,7 @@ class ExprChecker:
         if query is None:
             return None
         score = PropType(Scalar.F64, nullable=kind.nullable)
-        return typed.Nearest(target, query, score)
+        return typed.Nearest(target, query, score, call.approximate)
 
     def _vector_query(self, query: ast.Expr, kind: PropType) -> typed.Literal | typed.Param | None:
         if isinstance(query, ast.Literal) and is_vector_literal(query):

@@ -155,6 +155,7 @@ _WORDS = {
 }
 _CALLS = {
     "NEAREST": "`nearest(`",
+    "APPROXIMATE": "`approximate`",
     "BM25": "`bm25(`",
     "RRF": "`rrf(`",
     "TEXT": "a text function",

@@ -92,12 +92,14 @@ class TextMatch:
 class Nearest:
     """Distance between a vector property and a query; smaller is better.
 
-    A String query is embedded before execution.
+    A String query is embedded before execution. If it is approximate, a ranking by it may look only
+    at those rows that an index leads to.
     """
 
     target: Prop
     query: Literal | Param
     type: PropType = SCORE_TYPE
+    approximate: bool = False
 
     @property
     def var(self) -> str:

@@ -409,10 +409,11 @@ def commit_combined(
         _TargetMovedError: what others wrote meanwhile does not go together with it.
     """
     linked = [key for key, table in found.tables.items() if table.linked]
+    digests = theirs.digests(linked) if linked else {}
     with session.load(linked) if linked else nullcontext() as load:
         for key in linked:
             assert load is not None
-            parts = (load.take_over(key, part) for part in found.tables[key].linked)
+            parts = (load.take_over(key, part, digests) for part in found.tables[key].linked)
             session.append_fragments(key, parts)
         try:
             return _commit_rows(session, found, bases, theirs, catalog, told, merged, alone=alone)

@@ -16,21 +16,25 @@ from omnigraph.compiler.ir.estimate import estimated_rows
 from omnigraph.compiler.ir.facts import Statistics
 from omnigraph.compiler.ir.ops import (
     AntiJoin,
+    Bm25,
     Compare,
     Direction,
     Expand,
     Filter,
     Join,
+    Nearest,
     NodeScan,
     Op,
     Predicate,
     Prop,
+    Rrf,
     iter_ops,
 )
 from omnigraph.compiler.operations import CompareOp
+from omnigraph.engine.read.led import is_led
 from omnigraph.engine.read.prepare import Prepared
 from omnigraph.storage.manifest.snapshot import Snapshot
-from omnigraph.storage.tables.index import IndexInfo, list_indexes
+from omnigraph.storage.tables.index import IndexInfo, list_indexes, vector_partitions
 
 _SORTED = frozenset(
     {CompareOp.EQ, CompareOp.IN, CompareOp.LT, CompareOp.LE, CompareOp.GT, CompareOp.GE}
@@ -52,7 +56,8 @@ def expectations(
     plan: Prepared, snapshot: Snapshot, statistics: Statistics, *, resident: bool
 ) -> list[Expected]:
     """Return what to expect of every operator, those inside negations right after their own."""
-    access = _Access(snapshot, resident, {})
+    led = None if resident or not is_led(plan.ir) else plan.ir.ranking
+    access = _Access(snapshot, resident, {}, None if led is None else led.score)
     ops = list(iter_ops(plan.ir.ops))
     found = [Expected(access.of(op), 0.0) for op in ops]
     if resident and plan.is_led:
@@ -66,6 +71,8 @@ class _Access:
     snapshot: Snapshot
     resident: bool
     _indexes: dict[str, Sequence[IndexInfo]]
+    led: Bm25 | Nearest | Rrf | None = None
+    """What a vector index may lead, if one is there."""
 
     def of(self, op: Op) -> str:
         match op:
@@ -84,6 +91,10 @@ class _Access:
         looked_up = [name for one in op.filters if (name := _column(one)) is not None]
         if self.resident:
             return "by id" if _by_id(op.filters) else "by column" if op.filters else "whole table"
+        if isinstance(self.led, Nearest):
+            handle = self.snapshot.handle(node_key(op.type_name))
+            if vector_partitions(handle, self.led.target.name) is not None:
+                return f"vector index on {self.led.target.name}, approximate"
         covered = [name for name in looked_up if self._covered(node_key(op.type_name), name)]
         if covered:
             return f"index on {', '.join(covered)}"

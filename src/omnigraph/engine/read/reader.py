@@ -240,7 +240,7 @@ class GraphReader:
         reads = replace(compiled.reads, columns=with_labels(compiled.reads.columns, catalog))
         if self._rules is None and not self.cache.would_reside(_tables(snapshot, compiled)):
             plan = keeping_all(self.plans.plan(compiled, snapshot, catalog).prepared)
-            few = selective_images(plan.ir, reads, snapshot, catalog, bound.params)
+            few = selective_images(plan.ir, reads, snapshot, catalog, bound)
             if few is not None:
                 return plan, few
         images = self._images_of(snapshot, catalog)
@@ -377,11 +377,11 @@ class GraphReader:
     ) -> tuple[_Ready, BoundQuery]:
         """Bind and plan a query, and find what it runs on."""
         bound = compiled.bind(params, now_ms=self._clock.now_us() // 1_000)
+        if compiled.reads.texts:
+            bound = with_vectors(compiled.reads, bound, self._embedder, catalog, snapshot)
         ready = self._ready.find(compiled)
         if ready is None or ready.commit != snapshot.commit_id:
             ready = self._make_ready(snapshot, catalog, compiled, bound)
-        if compiled.reads.texts:
-            bound = with_vectors(compiled.reads, bound, self._embedder, catalog, snapshot)
         return ready, bound
 
     def explain(self, snapshot: Snapshot, source: Source, name: str | None) -> str:
@@ -420,7 +420,7 @@ class GraphReader:
         if self._rules is None and not wanted:
             plan = self.plans.plan(compiled, snapshot, catalog)
             ir, reads = plan.prepared.ir, compiled.reads
-            few = selective_images(ir, reads, snapshot, catalog, bound.params)
+            few = selective_images(ir, reads, snapshot, catalog, bound)
             if few is not None:
                 return _Ready(snapshot.commit_id, plan, few)
         images = self._images_of(snapshot, catalog)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from omnigraph.base.budget import checkpoint
 from omnigraph.base.ids import TableKey
 from omnigraph.base.table_keys import edge_key, node_key
 from omnigraph.compiler.catalog.model import DST, ID, SRC, Catalog
+from omnigraph.compiler.compile import BoundQuery
 from omnigraph.compiler.ir.ops import (
     AntiJoin,
     Bm25,
@@ -41,6 +42,7 @@ from omnigraph.engine.image.table import TableImage, fresh_image
 from omnigraph.engine.image.vectors import Vectors, build_vectors
 from omnigraph.engine.read.access import is_covered
 from omnigraph.engine.read.evaluate import value_of
+from omnigraph.engine.read.led import Led, led_by_index, led_rows
 from omnigraph.engine.read.pushdown import ValueOf, pushdown
 from omnigraph.engine.topology.adjacency import Adjacency
 from omnigraph.engine.topology.csr import build_csr
@@ -66,12 +68,14 @@ def selective_images(
     reads: Reads,
     snapshot: Snapshot,
     catalog: Catalog,
-    params: Mapping[str, Any],
+    bound: BoundQuery,
 ) -> NarrowImages | None:
     """Return images of just the rows a query can touch, or None when it needs whole tables."""
     if any(isinstance(expr, Bm25 | Rrf) for expr in iter_exprs(ir)):
         return None  # relevance counts every text of the column
-    fetch = _Fetch(snapshot, catalog, lambda expr: value_of(expr, params), reads.columns)
+    params = bound.params
+    led = led_by_index(ir, bound)
+    fetch = _Fetch(snapshot, catalog, lambda expr: value_of(expr, params), reads.columns, led)
     try:
         fetch.run(ir.ops, {})
     except _TooLargeError:
@@ -87,6 +91,8 @@ class _Fetch:
     catalog: Catalog
     value_of: ValueOf
     columns: Mapping[TableKey, frozenset[str]]
+    led: Led | None = None
+    """What an index of vectors chooses the rows of the only scan for."""
     _parts: dict[str, list[pa.Table]] = field(default_factory=dict)
     _rows: int = 0
     _scans: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -115,6 +121,11 @@ class _Fetch:
     def _scan(self, op: NodeScan) -> pa.Array:
         key = node_key(op.type_name)
         where = pushdown(op.filters, self.value_of)
+        if self.led is not None and self.snapshot.table(key).row_count > SMALL_TABLE:
+            near = led_rows(self.snapshot, key, op, self.led, where, self._wanted(key))
+            if near is None:
+                raise _TooLargeError
+            return one_array(self._keep(key, near)[ID])
         if where is None and self.snapshot.table(key).row_count > SMALL_TABLE:
             raise _TooLargeError
         rows = self.snapshot.open(key).scan(self._wanted(key), where, limit=MAX_ROWS)

@@ -6,6 +6,7 @@ driver alone commits, once. Nothing is visible before that, and the load's folde
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -20,10 +21,11 @@ from omnigraph.base.calls import Watch
 from omnigraph.base.clock import Clock
 from omnigraph.base.runner import InlineRunner
 from omnigraph.compiler.catalog.model import Catalog
+from omnigraph.engine.maintain import WORTH_ROWS, reconcile_indexes
 from omnigraph.engine.search.embedder import Embedder
 from omnigraph.engine.search.spaces import Filled
 from omnigraph.engine.write.violations import Violations
-from omnigraph.errors import ConflictError, InternalError
+from omnigraph.errors import ConflictError, InternalError, OmniGraphError
 from omnigraph.pipeline.checks.recheck import CollidedError
 from omnigraph.pipeline.checks.spark_checks import SparkChecks
 from omnigraph.pipeline.checks.together import (
@@ -51,6 +53,8 @@ from omnigraph.storage.files.records import Commit
 from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.options import S3Options
 from omnigraph.storage.store import GraphStore, ReadOnlyError
+
+log = logging.getLogger(__name__)
 
 AnyRunner = InlineRunner | SparkRunner
 _ATTEMPTS = 3
@@ -177,8 +181,29 @@ def _load_data(
             read = load.read(sources, tasks, engine.runner)
         engine = engines.reconsider(engine)
         done = load.write(read, engine.runner)
+        if sum(done.rows.values()) >= WORTH_ROWS and not done.replayed:
+            with timer.stage("index"):
+                _index(target, engine.runner, told)
     who = (engine.runner.name, engine.reason)
     return _result(target, options, done, who, len(sources), timer)
+
+
+def _index(target: LoadTarget, runner: AnyRunner, told: Progress) -> None:
+    """See to the indexes of what was loaded: by the same tasks elsewhere, or behind the caller.
+
+    The load stands, whatever becomes of them.
+    """
+    store = target.store
+    if not isinstance(runner, SparkRunner):
+        store.look_after(target.branch)
+        return
+    told.stage("index", 1)
+    try:
+        catalog = target.catalog_of(store.snapshot(target.branch))
+        reconcile_indexes(store, catalog, target.branch, runner=runner)
+    except OmniGraphError as error:
+        log.warning("indexes of '%s' are left to upkeep: %s", target.branch, error)
+    told.done(0, 0)
 
 
 def _result(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 from omnigraph.api.access import Action
@@ -107,10 +108,12 @@ async def cleanup(call: Call) -> Cleaned:
 
 
 async def verify(call: Call) -> Verified:
-    """Check the graph against its own rules."""
+    """Check the graph against its own rules; with `deep` also the bytes of every file."""
+    deep = call.flag("deep")
     call.allow(Action.ADMIN)
     graph = call.graph
-    found = await call.execution.read(call.exchange, call.actor, lambda _: graph.verify())
+    check = partial(graph.verify, deep=deep)
+    found = await call.execution.read(call.exchange, call.actor, lambda _: check())
     return Verified(call.served.uri, tuple(found))
 
 

@@ -70,9 +70,14 @@ class BulkLoad(Closing):
         tables = self._kernel.tables
         return fragment_target(tables, tables.open(table.location, table.branch, table.version))
 
-    def take_over(self, key: str, fragment: OwnFragment) -> ForeignFragment:
-        """Take over a fragment that another lineage of a table has, without reading its rows."""
-        return link_fragment(self._kernel.tables, self.target(key), fragment)
+    def take_over(
+        self, key: str, fragment: OwnFragment, digests: Mapping[str, str]
+    ) -> ForeignFragment:
+        """Take over a fragment that another lineage of a table has, without reading its rows.
+
+        Its state knows the `digests` of its files.
+        """
+        return link_fragment(self._kernel.tables, self.target(key), fragment, digests)
 
     def close(self) -> None:
         """Let upkeep have the tables again and drop staged files; ending twice is fine."""

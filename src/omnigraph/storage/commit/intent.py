@@ -102,6 +102,7 @@ def intent_on(
         tuple(registered.values()),
         (*write_set.dropped, *write_set.renamed.values()),
         {name: digest(content) for name, content in sorted(write_set.files.items())},
+        {move.key: move.digests for move in moves},
     )
     if changes.is_empty and options.merged is None:
         return None

@@ -60,6 +60,11 @@ class Objects:
         with naming("read", name):
             return self.answered(lambda: self._backend.tail(name, length), f"reading '{name}'")
 
+    def digest(self, name: str) -> str | None:
+        """Return what tells the bytes of an object from any others, or None if it is missing."""
+        with naming("read", name):
+            return self.answered(lambda: self._backend.digest(name), f"reading '{name}'")
+
     def put(self, name: str, data: bytes) -> None:
         """Write an object, replacing any old one in one step; synced first if durable."""
         with naming("write", name):

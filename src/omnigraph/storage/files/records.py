@@ -174,6 +174,8 @@ class Changes:
     dropped: tuple[TableKey, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     """Contract files replaced by this commit: name to digest of the new content."""
+    digests: Mapping[TableKey, Mapping[str, str]] = field(default_factory=dict)
+    """Per table the files this commit adds, by their names in its lineage, with their digests."""
 
     @property
     def is_empty(self) -> bool:
@@ -187,6 +189,7 @@ class Changes:
             "registered": {table.key: table.as_list() for table in self.registered},
             "dropped": list(self.dropped),
             "files": dict(self.files),
+            "digests": {key: dict(told) for key, told in self.digests.items()},
         }
 
     @classmethod
@@ -199,6 +202,7 @@ class Changes:
             ),
             tuple(stored["dropped"]),
             stored["files"],
+            stored.get("digests", {}),  # sidecars of older programs have none
         )
 
 

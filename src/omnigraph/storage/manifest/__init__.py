@@ -7,5 +7,6 @@
   files by content.
 - `snapshot`: one immutable view of every table, and the heads it is taken from.
 - `ancestry`: which commits come before which, and what two lines have in common.
+- `digests`: what commits state of the bytes of the files they add.
 - `legacy`, `rows`: the rows of the manifest, as they were and as they are.
 """

@@ -66,6 +66,11 @@ class TableMove:
         """Return the version the write goes on top of: the one the graph points at."""
         return self.staged.base.version
 
+    @property
+    def digests(self) -> dict[str, str]:
+        """Return the digests of the files it adds, by their names in the table's lineage."""
+        return below(self.staged.base.files_at, self.staged.digests)
+
 
 @dataclass(frozen=True, slots=True)
 class Intent:
@@ -84,6 +89,11 @@ class Intent:
     """Datasets created for this commit, not yet known to be on disk."""
 
 
+def below(home: str, digests: Mapping[str, str]) -> dict[str, str]:
+    """Return digests of files of one lineage by their names in it."""
+    return {name.removeprefix(f"{home}/"): told for name, told in digests.items()}
+
+
 def physical_intent(
     kernel: Kernel,
     head: Head,
@@ -91,8 +101,12 @@ def physical_intent(
     moves: tuple[TableMove, ...],
     tables: tuple[TableVersion, ...],
     actor: str | None = None,
+    digests: Mapping[TableKey, Mapping[str, str]] | None = None,
 ) -> Intent:
-    """Return the intent to publish tables whose rows did not change, as `actor` asked if any."""
+    """Return the intent to publish tables whose rows did not change, as `actor` asked if any.
+
+    Tables that Lance itself moves have no staged write to tell the `digests` of their files.
+    """
     commit = commit_on(
         head,
         id=kernel.new_commit_id(),
@@ -105,7 +119,10 @@ def physical_intent(
         head.branch,
         writer_kind,
         commit,
-        Changes(versions=tables),
+        Changes(
+            versions=tables,
+            digests={move.key: move.digests for move in moves} if digests is None else digests,
+        ),
         moves,
     )
 

@@ -293,7 +293,8 @@ def history_rows(head: State, commit: Commit, changes: Changes) -> pa.Table:
         meta = {"sequence": commit.sequence}
         rows.append(_row(object_id, TOMBSTONE, key, metadata=meta, table_version=buried))
     rows += [
-        version_row(table, commit.sequence) for table in (*changes.registered, *changes.versions)
+        version_row(table, commit.sequence, changes.digests.get(table.key))
+        for table in (*changes.registered, *changes.versions)
     ]
     rows += [file_row(name, stated, commit.sequence) for name, stated in changes.files.items()]
     rows.append(commit_row(commit))
@@ -312,8 +313,10 @@ def file_row(name: str, stated: str, sequence: int) -> dict[str, Any]:
     )
 
 
-def version_row(table: TableVersion, sequence: int) -> dict[str, Any]:
-    """Return the history row of one table version."""
+def version_row(
+    table: TableVersion, sequence: int, digests: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the history row of one table version, with the digests of the files it added."""
     object_id = f"{table.key}${table.version:020d}"
     if table.branch is not None:
         object_id += f"${table.branch}"
@@ -323,6 +326,8 @@ def version_row(table: TableVersion, sequence: int) -> dict[str, Any]:
         "sequence": sequence,
         "location": table.location,
     }
+    if digests:
+        meta["digests"] = dict(digests)
     return _row(
         object_id,
         TABLE_VERSION,

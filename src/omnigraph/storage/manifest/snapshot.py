@@ -7,7 +7,7 @@ it: was a newer version committed? A snapshot never changes and never looks at t
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from omnigraph.api.history import TableNotFoundError
@@ -22,6 +22,7 @@ from omnigraph.storage.files.records import Commit, TableVersion
 from omnigraph.storage.files.sidecar import list_sidecars
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.manifest.ancestry import Ancestries
+from omnigraph.storage.manifest.digests import stated_digests
 from omnigraph.storage.manifest.legacy import read_legacy
 from omnigraph.storage.manifest.rows import (
     FIRST_WITH_HEADS,
@@ -82,7 +83,18 @@ class Snapshot:
         opened = kernel.tables.open(*table.place)
         if fresh:
             kernel.identity.check()  # another graph may have a table at the same place
+        if kernel.first_reads.is_due(table.place):
+            kernel.first_reads.check(opened, self.digests([table.key]))
         return opened
+
+    def digests(self, keys: Iterable[str]) -> dict[str, str]:
+        """Return what tells damage in files of some tables, as far as this branch knows it."""
+        locations = {self.table(key).location for key in keys}
+        try:
+            stated = stated_digests(open_manifest(self.kernel, self.branch))
+        except NotFoundError:
+            return {}  # the branch was deleted meanwhile
+        return {one.name: one.digest for one in stated if one.location in locations}
 
     def pin(self, ttl_s: float = 3600.0) -> Pin:
         """Keep this snapshot readable, whatever is cleaned or deleted, until released."""

@@ -13,4 +13,6 @@ Nothing here knows of other tables, of the graph manifest or of a commit that sp
 indexes a branch has from where it came from; `content` looks at the rows themselves for `verify`.
 `differ` finds rows of two versions that may differ, by fragment lists and by what `deletions`
 reads; `equal` says which values are the same; `one_row` follows a single row through versions.
+`version_files` lists what a version is read from, and `first_reads` compares it with what was
+written, before it is read.
 """

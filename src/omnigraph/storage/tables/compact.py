@@ -7,8 +7,9 @@ two steps and moves the handle it is given, so it works on handles of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from lance.fragment import FragmentMetadata, LanceFragment
@@ -40,6 +41,7 @@ class Compacted:
     indexes: frozenset[str]
     """The index segments there were: Lance refuses a compaction that an index has outrun."""
     files: tuple[str, ...]
+    digests: Mapping[str, str]
     rows: int
     fragments_removed: int
     fragments_added: int
@@ -60,14 +62,17 @@ def rewrite_fragments(
     """
     own = tables.reopen(handle.location, handle.branch, handle.version)
     with lance_errors(f"compacting {handle}"):
-        tasks = _tasks(own, target_rows, max_rows)
-        if runner is None:
-            done = [task.execute(own.dataset) for task in tasks]
-        else:
-            place = dataset_at(tables, own)
-            specs = [RewriteTask(place, task.json()) for task in tasks]  # type: ignore[attr-defined]  # missing in pylance's stubs
-            done = [rewrite_result(text) for text in runner.map(run_rewrite, specs)]
-        results = tuple(_short(result, own.version) for result in done)
+        place = dataset_at(tables, own)
+        specs = [
+            RewriteTask(place, task.json())  # type: ignore[attr-defined]  # missing in pylance's stubs
+            for task in _tasks(own, target_rows, max_rows)
+        ]
+        done = (
+            [run_rewrite(spec, own.dataset) for spec in specs]
+            if runner is None
+            else list(runner.map(run_rewrite, specs))
+        )
+        results = tuple(_short(rewrite_result(one.result), own.version) for one in done)
     if not results:
         return None
     fresh = [part for result in results for part in result.new_fragments]
@@ -78,6 +83,7 @@ def rewrite_fragments(
         tuple(part for result in results for part in result.original_fragments),  # type: ignore[attr-defined]  # missing in pylance's stubs
         _segments(own),
         files + blob_files(tables, own, files),
+        {f"{handle.files_at}/{name}": told for one in done for name, told in one.digests},
         sum(part.physical_rows for part in fresh),
         sum(result.metrics.fragments_removed for result in results),
         sum(result.metrics.fragments_added for result in results),
@@ -148,6 +154,20 @@ def commit_compaction(tables: Tables, compacted: Compacted, base: Handle) -> Han
         Compaction.commit(own.dataset, list(compacted.results))
         version = int(own.dataset.version)
     return tables.open(base.location, base.branch, version)
+
+
+def moved_indexes(tables: Tables, compacted: Compacted, after: Handle) -> dict[str, str]:
+    """Return the digests of index files that Lance wrote while it committed a compaction."""
+    with lance_errors(f"looking at the indexes of {after}"):
+        fresh = _segments(after) - compacted.indexes
+    names = [
+        info.name
+        for uuid in sorted(fresh)
+        for info in tables.objects.list(f"{after.files_at}/{layout.INDICES_DIR}/{uuid}")
+    ]
+    asks = (partial(tables.objects.digest, name) for name in names)
+    found = zip(names, tables.objects.together(*asks), strict=True)
+    return {name: told for name, told in found if told is not None}
 
 
 def read_fragments(handle: Handle, fragment_ids: Sequence[int]) -> pa.Table:

@@ -6,21 +6,27 @@ Rows keep their place, their id and their other columns' files; memory holds one
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 from lance import LanceOperation
-from lance.fragment import FragmentMetadata
+from lance.fragment import FragmentMetadata, LanceFragment
 
 from omnigraph.base.budget import checkpoint
+from omnigraph.errors import StorageError
 from omnigraph.storage.files import layout
 from omnigraph.storage.tables.alter import Alter, edited, require_columns
 from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.handle import Handle
 
 _BATCH_ROWS = 16_384
+_AT_ONCE = 3
+"""Fragments written side by side: each holds a batch, and one waits for the disk."""
 _FRESH = "_new-"
 """Before the name of a computed column, until the one it replaces is gone; in no own name."""
 
@@ -61,13 +67,12 @@ def rewrite_operation(base: Handle, change: Rewrite) -> Rewritten:
     reads = sorted({name for one in change.columns for name in one.reads})
     fragments, files, schema = [], [], base.dataset.lance_schema
     with lance_errors(f"computing columns of {base}"):
-        for part in base.dataset.get_fragments():
+        parts = base.dataset.get_fragments()
+        columns = reads or [_cheapest(base.dataset.schema)]
+        filled = _filled(change, parts, columns)
+        schema = filled[-1][1] if filled else schema
+        for part, (made, _) in zip(parts, filled, strict=True):
             known = {file.path for file in part.metadata.files}
-            made, schema = part.merge_columns(
-                lambda batch: _computed(change, batch),
-                columns=reads or [_cheapest(base.dataset.schema)],
-                batch_size=_BATCH_ROWS,
-            )
             fragments.append(made)
             files += [file.path for file in made.files if file.path not in known]
         fresh = {_FRESH + one.column.name: one.column.name for one in change.columns}
@@ -86,6 +91,35 @@ def rewrite_operation(base: Handle, change: Rewrite) -> Rewritten:
         operation = LanceOperation.Merge(kept, after)
     home = f"{base.files_at}/{layout.DATA_DIR}"
     return Rewritten(operation, tuple(f"{home}/{path}" for path in files))
+
+
+def _filled(
+    change: Rewrite, parts: Sequence[LanceFragment], columns: list[str]
+) -> list[tuple[FragmentMetadata, Any]]:
+    """Write the columns of every fragment, a few at a time; return them with the columns there are.
+
+    A failure of one ends the others before their next batch.
+    """
+    stopped = threading.Event()
+
+    def fill(part: LanceFragment) -> tuple[FragmentMetadata, Any]:
+        if stopped.is_set():
+            raise StorageError("writing columns ended with another fragment")
+        try:
+            return part.merge_columns(
+                lambda batch: _computed(change, batch), columns=columns, batch_size=_BATCH_ROWS
+            )
+        except BaseException:
+            stopped.set()
+            raise
+
+    if len(parts) < 2:
+        return [fill(part) for part in parts]
+    with ThreadPoolExecutor(_AT_ONCE, "omnigraph-columns") as pool:
+        running = [pool.submit(copy_context().run, fill, part) for part in parts]
+        wait(running, return_when=FIRST_EXCEPTION)
+        failed = next((one for one in running if one.done() and one.exception()), None)
+        return [(failed or one).result() for one in running]
 
 
 def _with_copies(base: Handle, change: Rewrite) -> Rewrite:

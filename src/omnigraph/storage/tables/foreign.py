@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+from lance.blob import BlobType
 from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import BadRequestError, ConflictError, StorageError
@@ -22,6 +23,7 @@ from omnigraph.storage.files import layout
 from omnigraph.storage.tables.differ import OwnFragment
 from omnigraph.storage.tables.failures import lance_errors
 from omnigraph.storage.tables.handle import Handle, Tables
+from omnigraph.storage.tables.tasks import written_digests
 
 Rows: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader
 _OTHER_COLUMNS = "Append with different schema"
@@ -47,6 +49,8 @@ class ForeignFragment:
     rows: int
     metadata: str
     """What Lance knows of it, as JSON."""
+    digests: tuple[tuple[str, str], ...] = ()
+    """Its files by their names below `home`, each with what tells its bytes from any others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +96,16 @@ def write_foreign(target: FragmentTarget, rows: Rows) -> list[ForeignFragment]:
             max_rows_per_file=target.max_rows_per_file,
             storage_options=target.storage_options,
         )
+    found = [part for part in written if part.physical_rows]
+    told = written_digests(
+        target.uri,
+        target.storage_options,
+        ((file.path for file in part.files) for part in found),
+        blobs=any(isinstance(column.type, BlobType) for column in target.schema),
+    )
     return [
-        ForeignFragment(target.home, part.physical_rows, json.dumps(part.to_json()))
-        for part in written
-        if part.physical_rows
+        ForeignFragment(target.home, part.physical_rows, json.dumps(part.to_json()), digests)
+        for part, digests in zip(found, told, strict=True)
     ]
 
 
@@ -130,23 +140,31 @@ def _fields_below(fields: Sequence[Any]) -> list[Any]:
     return [one for field in fields for one in (field, *_fields_below(field.children()))]
 
 
-def link_fragment(tables: Tables, target: FragmentTarget, fragment: OwnFragment) -> ForeignFragment:
+def link_fragment(
+    tables: Tables, target: FragmentTarget, fragment: OwnFragment, known: Mapping[str, str]
+) -> ForeignFragment:
     """Take a fragment of another lineage over by giving its files a second name.
 
     Its rows get row ids and versions of their own in the target, as if they were written there.
+    The digests `known` of its files stay what they were when these were written: taken anew, they
+    would declare right what was damaged since.
     """
     stated = json.loads(fragment.metadata)
+    digests = []
     for name in fragment.files:
-        taken = f"{target.home}/{layout.DATA_DIR}/{name.rpartition('/')[2]}"
-        tables.objects.link(name, taken)
-        for info in tables.objects.list(name.removesuffix(".lance")):  # large blobs lie beside it
-            inside = info.name.removeprefix(name.removesuffix(".lance"))
-            tables.objects.link(info.name, taken.removesuffix(".lance") + inside)
+        stem = name.removesuffix(".lance")
+        taken = f"{layout.DATA_DIR}/{stem.rpartition('/')[2]}"
+        beside = [info.name for info in tables.objects.list(stem)]  # large blobs
+        for one in (name, *beside):
+            other = taken + one.removeprefix(stem)
+            tables.objects.link(one, f"{target.home}/{other}")
+            if one in known:
+                digests.append((other, known[one]))
     stated["id"] = 0
     stated["files"] = [{**file, "base_id": None} for file in stated["files"]]
     for note in ("row_id_meta", "created_at_version_meta", "last_updated_at_version_meta"):
         stated[note] = None
-    return ForeignFragment(target.home, fragment.rows, json.dumps(stated))
+    return ForeignFragment(target.home, fragment.rows, json.dumps(stated), tuple(digests))
 
 
 def accepted(

@@ -9,7 +9,7 @@ with deletes. Above `MERGE_CROSSOVER` rows Lance's merge is used.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, assert_never
 
@@ -76,6 +76,8 @@ class Staged:
     replaces_all: bool
     files: tuple[str, ...]
     """New files, relative to the graph, that must be on disk before the commit counts."""
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """What tells damage in them later, where somebody looked at them before the commit."""
 
     @property
     def uuid(self) -> str:
@@ -120,7 +122,31 @@ def stage(
             assert_never(write)
     if staged is None:
         return None
-    return replace(staged, files=staged.files + blob_files(tables, base, staged.files))
+    files = staged.files + blob_files(tables, base, staged.files)
+    return with_digests(tables, replace(staged, files=files), _told_by_tasks(write))
+
+
+def with_digests(tables: Tables, staged: Staged, known: Mapping[str, str] | None = None) -> Staged:
+    """Return a staged write that knows the digests of its files; those not `known` are read.
+
+    Outside the lock, while the system still has them in memory.
+    """
+    told = {name: (known or {}).get(name) for name in staged.files}
+    unknown = [name for name, digest in told.items() if digest is None]
+    asked = tables.objects.together(*(partial(tables.objects.digest, name) for name in unknown))
+    told |= dict(zip(unknown, asked, strict=True))
+    return replace(staged, digests={name: one for name, one in told.items() if one is not None})
+
+
+def _told_by_tasks(write: TableWrite) -> dict[str, str]:
+    """Return the digests of files that were written elsewhere, as whoever wrote them took them."""
+    match write:
+        case Adopt(fragments) | Change(adopted=fragments):
+            return {
+                f"{part.home}/{name}": told for part in fragments for name, told in part.digests
+            }
+        case _:
+            return {}
 
 
 def blob_files(tables: Tables, base: Handle, files: Sequence[str]) -> tuple[str, ...]:

@@ -39,8 +39,12 @@ def build_index(
     spec: IndexSpec,
     runner: Runner | None = None,
     actor: str | None = None,
+    *,
+    adds: bool = False,
 ) -> bool:
     """Build an index over all rows, in the place of what has its name, and publish it.
+
+    What `adds` is over the rows that the index of that name does not cover, and comes beside it.
 
     Writers go on meanwhile; what they wrote is not in it. False if the table is empty, belongs to
     another branch, or was replaced, altered or compacted while the index was built.
@@ -48,7 +52,7 @@ def build_index(
     table = heads.current(branch).tables.get(key)
     if table is None or layout.fork_owner(table.branch) != branch:
         return False
-    built = write_index(kernel.tables, kernel.tables.open(*table.place), spec, runner)
+    built = write_index(kernel.tables, kernel.tables.open(*table.place), spec, runner, adds=adds)
     if built is None:
         return False
     failpoint(AFTER_WRITE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -28,6 +28,7 @@ from omnigraph.storage.locks.by_name import branch_lock_name
 from omnigraph.storage.locks.holders import HeldLock
 from omnigraph.storage.manifest.projections import reconcile
 from omnigraph.storage.manifest.publish import (
+    below,
     physical_intent,
     publish_moved,
     sync_versions,
@@ -41,6 +42,7 @@ from omnigraph.storage.tables.commit import commit_staged
 from omnigraph.storage.tables.compact import (
     Compacted,
     commit_compaction,
+    moved_indexes,
     planned_compaction,
     read_fragments,
     rewrite_fragments,
@@ -217,7 +219,9 @@ def _publish_compaction(
     Lance moves the table by two versions.
     """
     sync_whole_files(kernel.objects, ahead.files)
-    intent = physical_intent(kernel, head, "Optimize", (), (table,), actor)
+    home = layout.lineage(table.location, table.branch)
+    digests = {table.key: below(home, ahead.digests)}
+    intent = physical_intent(kernel, head, "Optimize", (), (table,), actor, digests)
     sidecar = write_sidecar_for(kernel, intent, lock, unsigned=(table,))
     failpoint(AFTER_SIDECAR)
     handle = commit_compaction(kernel.tables, ahead, kernel.tables.open(*table.place))
@@ -228,7 +232,8 @@ def _publish_compaction(
         for version in range(table.version + 1, handle.version + 1)
     )
     moved = TableVersion(table.key, table.location, handle.version, table.branch, table.row_count)
-    after = publish_moved(kernel, head, intent.commit, Changes(versions=(moved,)))
+    digests[table.key] |= below(home, moved_indexes(kernel.tables, ahead, handle))
+    after = publish_moved(kernel, head, intent.commit, Changes((moved,), digests=digests))
     heads.published(intent.commit, after)
     delete_sidecar(kernel.objects, sidecar)
     return after.manifest_version
@@ -273,6 +278,10 @@ def _foldable(handle: Handle) -> list[int]:
     return [*(part for part in chosen if part != newest), newest]
 
 
+Indexer = Callable[[BranchName, Callable[[], bool]], None]
+"""Brings the indexes of a branch up to date step by step, until it is told to stop."""
+
+
 class Upkeep:
     """Runs due maintenance behind the writers of one store."""
 
@@ -284,16 +293,26 @@ class Upkeep:
         self._pending: dict[BranchName, Future[None]] = {}
         self._looked_at: dict[BranchName, int] = {}
         self._stop = threading.Event()
+        self._busy: set[BranchName] = set()
+        self._due: set[BranchName] = set()
+        self.indexer: Indexer | None = None
+        """Storage does not know which columns are looked for."""
+
+    def soon(self, head: Head) -> None:
+        """Schedule everything there is to do on a branch, whether it is time or not."""
+        with self._guard:
+            self._due.add(head.branch)
+        self.after_commit(head)
 
     def after_commit(self, head: Head) -> None:
         """Schedule what a commit made due; costs nothing otherwise."""
         if self._kernel.options.maintenance != "auto":
             return
         with self._guard:
-            running = self._pending.get(head.branch)
-            busy = running is not None and not running.done()
+            busy = head.branch in self._busy  # who works on it looks at what is due before it ends
             if self._stop.is_set() or busy or not self._is_time(head):
                 return
+            self._busy.add(head.branch)
             self._looked_at[head.branch] = head.sequence
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(1, "omnigraph-upkeep")
@@ -301,6 +320,8 @@ class Upkeep:
 
     def _is_time(self, head: Head) -> bool:
         """Whether enough was committed since the last look, by this process or by many."""
+        if head.branch in self._due:
+            return True
         last = self._looked_at.get(head.branch)
         if last is None:
             return head.sequence % UPKEEP_EVERY == 0
@@ -333,7 +354,7 @@ class Upkeep:
         return self._step(branch, list(self._heads.current(branch).tables), full=True)
 
     def _step(
-        self, branch: BranchName, keys: Sequence[TableKey], *, full: bool
+        self, branch: BranchName, keys: Sequence[TableKey], *, full: bool, soon: bool = False
     ) -> list[CompactionStats]:
         kernel, heads = self._kernel, self._heads
         stats: list[CompactionStats] = []
@@ -343,6 +364,8 @@ class Upkeep:
             stats.append(compact_table(kernel, heads, branch, key))
         while not self._stop.is_set() and fold_manifest(kernel, heads, branch):
             pass
+        if (full or soon) and self.indexer is not None and not self._stop.is_set():
+            self.indexer(branch, self._stop.is_set)
         if full and not self._stop.is_set():
             reconcile(kernel, heads.current(branch))
             clean_manifest(kernel, heads, branch)
@@ -353,11 +376,30 @@ class Upkeep:
         return stats
 
     def _run_quietly(self, head: Head) -> None:
-        """Run behind a writer: a physical step that fails is reported, not raised."""
+        """Run behind a writer, again for as long as much is written meanwhile."""
+        branch = head.branch
+        while True:
+            with self._guard:
+                soon = branch in self._due
+                self._due.discard(branch)
+            try:
+                self._look_at(head, soon=soon)
+            except BaseException:
+                with self._guard:
+                    self._busy.discard(branch)
+                raise
+            with self._guard:
+                if branch not in self._due or self._stop.is_set():
+                    self._busy.discard(branch)
+                    return
+
+    def _look_at(self, head: Head, *, soon: bool) -> None:
+        """Do what is due; a physical step that fails is reported, not raised."""
         branch, oldest = head.branch, head.sequence - FULL_UPKEEP_EVERY
         recent = [key for key, sequence in head.changed.items() if sequence > oldest]
+        full = head.sequence % FULL_UPKEEP_EVERY < UPKEEP_EVERY
         try:
-            self._step(branch, recent, full=head.sequence % FULL_UPKEEP_EVERY < UPKEEP_EVERY)
+            self._step(branch, recent, full=full, soon=soon)
         except ConflictError as error:
             self._kernel.counters.add("upkeep_conflicts")
             log.info("upkeep of '%s' lost a race and will run again: %s", branch, error)

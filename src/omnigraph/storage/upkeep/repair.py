@@ -28,7 +28,8 @@ from omnigraph.storage.recovery.recover import settled_head
 from omnigraph.storage.tables.content import unreadable_keys
 from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError
 from omnigraph.storage.tables.inherited import unusable_indexes
-from omnigraph.storage.tables.stage import stage_removal
+from omnigraph.storage.tables.stage import stage_removal, with_digests
+from omnigraph.storage.upkeep.deep import damaged_indexes
 from omnigraph.storage.upkeep.indexing import drop_indexes
 
 _UNREADABLE = (DamagedError, SnapshotExpiredError)
@@ -103,7 +104,7 @@ def _owned(head: Head) -> list[TableVersion]:
 def _looked_at(kernel: Kernel, head: Head, table: TableVersion) -> TableRepair:
     try:
         drift = drift_of(kernel, table)
-        lost = _lost(kernel, table)
+        lost = _lost(kernel, head, table)
         nameless = _nameless(kernel, table)
     except _UNREADABLE as error:
         return _unreadable(head.branch, table.key, table.version, error)
@@ -127,10 +128,10 @@ def _repaired(
         head, action = without_drift(kernel, heads, head, table, lock, actor), "healed"
     elif drift.kind is not DriftKind.NONE:
         if not (force and _fits(kernel, drift)):
-            return head, _report(head, drift, "refused", _lost(kernel, table))
+            return head, _report(head, drift, "refused", _lost(kernel, head, table))
         head, action = take_over(kernel, heads, head, drift, actor), "forced"
     current = head.tables[table.key]
-    lost = _lost(kernel, current)
+    lost = _lost(kernel, head, current)
     if lost:
         head = drop_indexes(kernel, heads, head, current, lost, lock, actor)
         action = "healed" if action == "no_op" else action
@@ -143,8 +144,10 @@ def _repaired(
     return head, _report(head, drift, action, lost, nameless)
 
 
-def _lost(kernel: Kernel, table: TableVersion) -> list[str]:
-    return sorted(unusable_indexes(kernel.tables.open_cold(*table.place)))
+def _lost(kernel: Kernel, head: Head, table: TableVersion) -> list[str]:
+    """Return the indexes that cannot be read, or are not what was written."""
+    handle = kernel.tables.open_cold(*table.place)
+    return sorted({*unusable_indexes(handle), *damaged_indexes(kernel, head, handle)})
 
 
 def _nameless(kernel: Kernel, table: TableVersion) -> list[int]:
@@ -163,7 +166,8 @@ def _without_rows(
 ) -> Head:
     """Delete rows and publish that as a commit like any."""
     table = head.tables[key]
-    staged = stage_removal(kernel.tables.open(*table.place), addresses)
+    base = kernel.tables.open(*table.place)
+    staged = with_digests(kernel.tables, stage_removal(base, addresses))
     moved = table._replace(
         version=table.version + 1, row_count=staged.row_count_on(table.row_count)
     )
