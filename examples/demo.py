@@ -1,11 +1,18 @@
-"""The journey `make demo` takes, embedded and offline: generate, load, ask, branch, look back."""
+"""The journey `make demo` takes, embedded and offline.
+
+Generate, load, ask, branch, merge, change the schema, look back, serve it to a person and an agent.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -14,11 +21,13 @@ import generate
 
 import omnigraph
 from omnigraph import Graph, QueryResult
+from omnigraph.api.merges import MergeConflictError
 
 HERE = Path(__file__).parent
 SCHEMA, QUERIES = HERE / "company.pg", HERE / "company.gq"
 PLACE = HERE.parent / "demo-graph.omni"
 WORK = HERE.parent / "demo-files"
+PROGRAM = str(Path(sys.executable).parent / "omnigraph")
 PEOPLE = 1_500
 
 
@@ -34,13 +43,17 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def command(*arguments: str) -> None:
+def with_mine(variables: dict[str, str]) -> dict[str, str]:
+    """Return the environment of this process with some more in it."""
+    return {**os.environ, **variables}  # noqa: TID251 - for a child process
+
+
+def command(*arguments: str, **variables: str) -> None:
     """Run one `omnigraph` command and show it; a failing one ends the demo."""
     shown = " ".join(arguments).replace(f"{HERE}/", "examples/")
     sys.stdout.write(f"$ omnigraph {shown}\n")
     sys.stdout.flush()
-    program = str(Path(sys.executable).parent / "omnigraph")
-    subprocess.run([program, *arguments], check=True)  # noqa: S603 - our own command
+    subprocess.run([PROGRAM, *arguments], check=True, env=with_mine(variables))  # noqa: S603
 
 
 def show(result: QueryResult) -> None:
@@ -63,7 +76,10 @@ def main() -> None:
             load(graph)
             ask(graph)
             branch_and_look_back(graph)
+            review_and_merge(graph)
+            evolve(graph)
             export(graph)
+        serve()
     finally:
         for place in (PLACE, WORK):
             shutil.rmtree(place, ignore_errors=True)
@@ -139,6 +155,95 @@ def branch_and_look_back(graph: Graph) -> None:
         say(f"{label}: {graph.query(meetings, at=moment).to_dicts()[0]['meetings']} meetings")
     serious = [finding for finding in graph.verify() if not finding.harmless]
     say(f"verify: {serious or 'sound'}")
+
+
+def review_and_merge(graph: Graph) -> None:
+    """What an agent did is looked at, and a conflict is settled, before it is in main."""
+    title("An agent works on a branch; what it did is a diff")
+    graph.branches.create("agent")
+    promote = """query promote($handle: String, $title: String) {
+      update Person set { title: $title } where handle = $handle
+    }"""
+
+    def titled(handle: str, name: str, branch: str, actor: str) -> None:
+        given = {"handle": handle, "title": name}
+        graph.mutate(promote, params=given, branch=branch, actor=actor, message="titles")
+
+    titled("mira", "Head of everything", "agent", "act-agent")
+    titled("jonas", "Staff engineer", "agent", "act-agent")
+    command("diff", "main...agent", str(PLACE))
+    title("Meanwhile main changed the same row: a conflict, with both sides")
+    titled("mira", "Chief of staff", "main", "act-mira")
+    try:
+        graph.branches.merge("agent")
+    except MergeConflictError as error:
+        for one in error.conflicts:
+            ours, theirs = one.ours or {}, one.theirs or {}
+            say(f"{one.table_key} {one.row_id}: ours {ours['title']!r}, theirs {theirs['title']!r}")
+    settled = {"node:Person": {"mira": "ours"}}
+    merged = graph.branches.merge("agent", resolve=settled, actor="act-mira", message="reviewed")
+    say(f"{merged.outcome}: mira keeps her title, jonas has a new one")
+
+
+def evolve(graph: Graph) -> None:
+    """A schema changes as one commit; the past keeps its own."""
+    title("Add a required property with a default, on main, as one commit")
+    before = graph.snapshot().commit_id
+    text = SCHEMA.read_text().replace(
+        "  mission: String?\n", '  mission: String?\n  site: String @default("Zurich")\n', 1
+    )
+    done = graph.apply_schema(text, message="teams have a site")
+    say(f"applied {len(done.steps)} step; every team has it:")
+    show(graph.query("match { $t: Team } return { $t.slug, $t.site } order { $t.slug } limit 2"))
+    say(f"before: {'site' in graph.at(before).schema}, now: {'site' in graph.schema}")
+
+
+def serve() -> None:
+    """The same graph over HTTP, for a person who may merge and an agent who may only propose."""
+    title("Serve it: tokens say who asks, a policy what they may do")
+    tokens = {"act-mira": "token-of-mira", "act-agent": "token-of-the-agent"}
+    with server(tokens) as address:
+        say(f"serving at {address}")
+        as_agent = {"OMNIGRAPH_BEARER_TOKEN": tokens["act-agent"]}
+        as_mira = {"OMNIGRAPH_BEARER_TOKEN": tokens["act-mira"]}
+        hire = 'query q() { insert Team { slug: "team-x", name: "The X" } }'
+        with omnigraph.connect(address, token=tokens["act-agent"]) as graph:
+            try:
+                graph.mutate(hire)
+            except omnigraph.OmniGraphError as error:
+                say(f"the agent on main: {error}")
+        command("branch", "create", "proposal", address, **as_agent)
+        command("change", address, "--branch", "proposal", "-e", hire, **as_agent)
+        command("diff", "main...proposal", address, **as_mira)
+        command("branch", "merge", "proposal", address, "-m", "approved", **as_mira)
+        command("commit", "list", address, "--limit", "1", **as_mira)
+
+
+@contextlib.contextmanager
+def server(tokens: dict[str, str]) -> Iterator[str]:
+    """Run `omnigraph serve` on a free port until the block ends."""
+    settings = WORK / "omnigraph.yaml"
+    settings.write_text(f"policy:\n  file: {HERE / 'policy.yaml'}\n")
+    variables = with_mine({"OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": json.dumps(tokens)})
+    words = ["serve", str(PLACE), "--bind", "127.0.0.1:0", "--config", str(settings)]
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        [PROGRAM, *words],
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("OMNIGRAPH_LISTEN_ADDR="):
+                yield f"http://{line.strip().partition('=')[2]}"
+                break
+        else:
+            raise SystemExit("the server did not start")
+    finally:
+        process.terminate()
+        process.wait(60)
 
 
 def export(graph: Graph) -> None:
