@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from omnigraph.base.budget import Limits, limit_process_memory
     from omnigraph.errors import OmniGraphError
     from omnigraph.graph import Graph, GraphOptions, connect, init
+    from omnigraph.graph.copies import clone, relocate
 
 __version__ = VERSION
 __all__ = [
@@ -29,9 +30,11 @@ __all__ = [
     "OmniGraphError",
     "QueryResult",
     "__version__",
+    "clone",
     "connect",
     "init",
     "limit_process_memory",
+    "relocate",
 ]
 
 _HOMES = {
@@ -40,6 +43,8 @@ _HOMES = {
     "GraphOptions": "omnigraph.graph",
     "Limits": "omnigraph.base.budget",
     "limit_process_memory": "omnigraph.base.budget",
+    "clone": "omnigraph.graph.copies",
+    "relocate": "omnigraph.graph.copies",
     "connect": "omnigraph.graph",
     "init": "omnigraph.graph",
     "MutationResult": "omnigraph.api.writes",

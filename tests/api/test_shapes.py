@@ -67,6 +67,7 @@ from omnigraph.api.texts import (
 from omnigraph.api.upkeep import (
     Cleaned,
     CleanupStats,
+    Cloned,
     CompactionStats,
     DiskUsage,
     DiskUse,
@@ -79,6 +80,7 @@ from omnigraph.api.upkeep import (
     LockHolder,
     LockList,
     Optimized,
+    Relocated,
     Repaired,
     TableRepair,
     Verified,
@@ -234,6 +236,8 @@ SAMPLES: list[tuple[Shape, str]] = [
         "query_name target row_count columns rows",
     ),
     (ReadOutput("q", ReadTarget(None, HEAD), ()), "query_name target row_count rows"),
+    (Cloned("a.omni", "b.omni", 7, 4_096, HEAD), "uri target objects bytes graph_commit_id"),
+    (Relocated("b.omni", 3), "uri files"),
     (PictureNode("P", "a", "Ann"), "type id label"),
     (
         PictureEdge("E", None, "P", "b", "P", "a", 1, 3),

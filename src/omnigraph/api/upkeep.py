@@ -201,6 +201,27 @@ class Cleaned(Shape):
 
 
 @dataclass(frozen=True, slots=True)
+class Cloned(Shape):
+    """What a copy of a whole graph consists of."""
+
+    uri: str
+    target: str
+    objects: int
+    bytes: int
+    graph_commit_id: str
+    """The newest commit of main in the copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relocated(Shape):
+    """A graph that knows now where it is."""
+
+    uri: str
+    files: int
+    """How many files said otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
 class DiskUse(Shape):
     """Bytes of one branch of one dataset, by what they are for."""
 

@@ -13,6 +13,7 @@ from omnigraph.cli.commands import (
     branch,
     changes,
     commit,
+    copies,
     doctor,
     embed,
     explain,
@@ -84,6 +85,8 @@ app.command("repair")(graph.repair)
 app.command("optimize")(upkeep.optimize)
 app.command("cleanup")(upkeep.cleanup)
 app.command("du")(upkeep.du)
+app.command("clone")(copies.clone)
+app.command("relocate")(copies.relocate)
 app.add_typer(index.app, name="index")
 app.add_typer(lock.app, name="lock")
 app.add_typer(policy.app, name="policy")

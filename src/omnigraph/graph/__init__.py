@@ -5,7 +5,8 @@ In control-flow order: `graph` (a handle: main, and the whole graph), `branch` (
 the feed, the life of nodes and edges), `history` (branches and commits), `runs` (writes that are
 published together), `schemas` (changed, compared, as they were), `state` (what all handles share),
 `configured` (from settings to options), `options`, `requests` (what a write brings along), `turns`
-(readers give way to writers), `spark_source` (graphs as Spark reads them).
+(readers give way to writers), `spark_source` (graphs as Spark reads them), `copies` (of whole
+graphs).
 """
 
 from omnigraph.api.history import GraphCommit

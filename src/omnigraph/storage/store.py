@@ -13,7 +13,7 @@ from os import PathLike
 from os.path import isfile
 from typing import TypeVar
 
-from omnigraph.api.progress import Progress
+from omnigraph.api.progress import Progress, listening
 from omnigraph.api.runs import Run, RunStatus
 from omnigraph.api.upkeep import CleanupStats, CompactionStats, DiskUse, Finding, TableRepair
 from omnigraph.base.arguments import text_argument
@@ -56,6 +56,7 @@ from omnigraph.storage.commit.write_set import WriteSet
 from omnigraph.storage.counters import Counters
 from omnigraph.storage.create import create_graph
 from omnigraph.storage.files import layout
+from omnigraph.storage.files.objects import Objects
 from omnigraph.storage.files.pins import PinRecord, being_loaded, live_pins
 from omnigraph.storage.files.records import Commit, Kind, TableSpec
 from omnigraph.storage.kernel import Kernel, build_kernel
@@ -82,6 +83,7 @@ from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError
 from omnigraph.storage.tables.handle import Handle
 from omnigraph.storage.tables.index import IndexSpec
 from omnigraph.storage.upkeep.cleanup import CleanupPolicy, cleanup
+from omnigraph.storage.upkeep.copying import Copied, copy_graph
 from omnigraph.storage.upkeep.deep import check_files
 from omnigraph.storage.upkeep.indexing import (
     build_index,
@@ -91,7 +93,7 @@ from omnigraph.storage.upkeep.indexing import (
 )
 from omnigraph.storage.upkeep.maintain import Indexer, Optimizing, Upkeep, optimize
 from omnigraph.storage.upkeep.needed import live_tables
-from omnigraph.storage.upkeep.relocation import check_root
+from omnigraph.storage.upkeep.relocation import check_root, relocate
 from omnigraph.storage.upkeep.repair import repair
 from omnigraph.storage.upkeep.upgrade import needs_upgrade, upgrade
 from omnigraph.storage.upkeep.usage import disk_usage
@@ -602,6 +604,27 @@ def open_store(
         require_all_commits(kernel, store._heads, main)
         _follow(kernel, store._heads, main)
     return store
+
+
+def copy_store(
+    uri: str | PathLike[str],
+    target: str | PathLike[str],
+    options: StorageOptions = DEFAULTS,
+    target_options: StorageOptions | None = None,
+    progress: Progress | None = None,
+) -> Copied:
+    """Copy a graph to an empty place, with every branch, commit and tag; see `upkeep.copying`."""
+    root, home = _root(uri), _root(target)
+    there = Objects(home, target_options or options, Counters())
+    there.probe_create_only(f"{layout.STAGING_DIR}/probe")
+    here = Objects(root, options, Counters())
+    return copy_graph(here, there, home, listening(progress))
+
+
+def relocate_store(uri: str | PathLike[str], options: StorageOptions = DEFAULTS) -> list[str]:
+    """Let a graph that was moved or copied read from where it is now; see `upkeep.relocation`."""
+    root = _root(uri)
+    return relocate(Objects(root, options, Counters()), root)
 
 
 def _follow(kernel: Kernel, heads: Heads, main: Head) -> None:

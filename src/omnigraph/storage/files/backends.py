@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 import obstore
 from obstore.exceptions import AlreadyExistsError as ObjectExists
@@ -51,6 +51,8 @@ class Backend(Protocol):
     def get(self, name: str) -> bytes | None: ...  # noqa: D102
     def tail(self, name: str, length: int) -> bytes: ...  # noqa: D102
     def digest(self, name: str) -> str | None: ...  # noqa: D102
+    def pieces(self, name: str, size: int) -> Iterator[bytes] | None: ...  # noqa: D102
+    def put_pieces(self, name: str, pieces: Iterator[bytes]) -> None: ...  # noqa: D102
     def put(self, name: str, data: bytes, *, sync: bool) -> None: ...  # noqa: D102
     def create(self, name: str, data: bytes, *, sync: bool) -> bool: ...  # noqa: D102
     def head(self, name: str) -> ObjectInfo | None: ...  # noqa: D102
@@ -107,6 +109,24 @@ class _LocalBackend:
         finally:
             os.close(descriptor)
         return told.hexdigest()
+
+    def pieces(self, name: str, size: int) -> Iterator[bytes] | None:
+        try:
+            file = (self._root / name).open("rb")
+        except FileNotFoundError:
+            return None
+        return _read_through(file, size)
+
+    def put_pieces(self, name: str, pieces: Iterator[bytes]) -> None:
+        target = self._root / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temp = _temp_of(target)
+        try:
+            with temp.open("wb") as file:
+                file.writelines(pieces)
+            temp.replace(target)
+        finally:
+            temp.unlink(missing_ok=True)
 
     def put(self, name: str, data: bytes, *, sync: bool) -> None:
         with self._written(name, data, sync) as temp:
@@ -172,7 +192,7 @@ class _LocalBackend:
     @contextlib.contextmanager
     def _written(self, name: str, data: bytes, sync: bool) -> Iterator[Path]:
         target = self._root / name
-        temp = target.with_name(f"{target.name}{_TEMP_MARK}{os.getpid()}{next(_temp_numbers):06d}")
+        temp = _temp_of(target)
         try:
             temp.write_bytes(data)
         except FileNotFoundError:
@@ -230,6 +250,18 @@ class _S3Backend:
             told.update(part)
         return told.hexdigest()
 
+    def pieces(self, name: str, size: int) -> Iterator[bytes] | None:
+        self._counters.add("requests")
+        try:
+            found = obstore.get(self._store, name)
+        except (ObjectMissing, FileNotFoundError):
+            return None
+        return (bytes(part) for part in found.stream(min_chunk_size=size))
+
+    def put_pieces(self, name: str, pieces: Iterator[bytes]) -> None:
+        self._counters.add("requests")
+        obstore.put(self._store, name, pieces)
+
     def put(self, name: str, data: bytes, *, sync: bool) -> None:  # noqa: ARG002 - a PUT is durable
         self._counters.add("requests")
         obstore.put(self._store, name, data, use_multipart=False)
@@ -278,6 +310,17 @@ class _S3Backend:
     def link(self, name: str, other: str) -> None:
         self._counters.add("requests")
         obstore.copy(self._store, name, other)
+
+
+def _temp_of(target: Path) -> Path:
+    """Return a name beside a file for what is yet to become it; listings hide it."""
+    return target.with_name(f"{target.name}{_TEMP_MARK}{os.getpid()}{next(_temp_numbers):06d}")
+
+
+def _read_through(file: BinaryIO, size: int) -> Iterator[bytes]:
+    with file:
+        while more := file.read(size):
+            yield more
 
 
 def _stat_info(name: str, stat: os.stat_result) -> ObjectInfo:

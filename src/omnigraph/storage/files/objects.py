@@ -7,7 +7,7 @@ in which order. Knows no Lance and no meaning of the bytes.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -64,6 +64,30 @@ class Objects:
         """Return what tells the bytes of an object from any others, or None if it is missing."""
         with naming("read", name):
             return self.answered(lambda: self._backend.digest(name), f"reading '{name}'")
+
+    def pieces(self, name: str, size: int) -> Iterator[bytes] | None:
+        """Return the bytes of an object in pieces of about `size`, or None."""
+        with naming("read", name):
+            found = self._backend.pieces(name, size)
+        return None if found is None else self._named_pieces(name, found)
+
+    def _named_pieces(self, name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        with naming("read", name):
+            yield from pieces
+
+    def put_pieces(self, name: str, pieces: Iterator[bytes]) -> int:
+        """Write an object piece by piece; return its size. It is not synced yet."""
+        size = 0
+
+        def counted() -> Iterator[bytes]:
+            nonlocal size
+            for piece in pieces:
+                size += len(piece)
+                yield piece
+
+        with naming("write", name):
+            self._backend.put_pieces(name, counted())
+        return size
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object, replacing any old one in one step; synced first if durable."""

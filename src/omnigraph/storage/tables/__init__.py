@@ -7,7 +7,7 @@ writes without moving anything, with rows that `watched` hands over;
 `commit` moves one dataset by exactly one version; `fork` makes and removes branches of a
 dataset; `tiers` decides and `compact` and `index` do physical upkeep; `lineage`, `versions` and
 `whole` keep what Lance leaves open: short manifests, the newest version, whole files
-(`protobuf` reads and writes Lance's own notes).
+(`protobuf` reads and writes Lance's own notes, `addresses` where they say that files lie).
 Nothing here knows of other tables, of the graph manifest or of a commit that spans tables.
 `tasks` are the pieces of what `compact` and `index` do that others can do; `inherited` knows which
 indexes a branch has from where it came from; `content` looks at the rows themselves for `verify`.

@@ -3,5 +3,5 @@
 - `repair`, `verify`, `deep`: what is wrong, by rules and by bytes, and what can be done about it.
 - `maintain`, `indexing`: fewer pieces of the same rows; faster ways to them.
 - `cleanup`, `orphans`, `needed`: what nobody needs goes; what must stay.
-- `upgrade`, `relocation`, `usage`: older formats, moved graphs, space taken.
+- `upgrade`, `relocation`, `copying`, `usage`: older formats, moved graphs, copies, space taken.
 """

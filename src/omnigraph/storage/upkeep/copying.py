@@ -1,0 +1,110 @@
+"""A copy of a whole graph elsewhere: every branch, commit and tag, on disk or in an object store.
+
+Almost all objects of a graph never change. So they are copied, and listed again: if nothing came,
+went or changed since the listing before, what was copied is one state of the graph, in which every
+write is whole. A graph that is written to meanwhile costs another round, for what is new.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from omnigraph.api.progress import Progress
+from omnigraph.base.uri import GraphUri
+from omnigraph.errors import AlreadyExistsError, ConflictError, NotFoundError, StorageError
+from omnigraph.storage.files import layout
+from omnigraph.storage.files.backends import ObjectInfo
+from omnigraph.storage.files.objects import Objects
+from omnigraph.storage.upkeep.relocation import at_home, is_version
+
+_ROUNDS = 10
+_AT_ONCE = 8
+_PIECE = 8 << 20
+_NOT_COPIED = (f"{layout.LOCKS_DIR}/", f"{layout.PINS_DIR}/")
+"""Who writes to, or reads from, the original is nothing to the copy."""
+_CATALOG = f"{layout.MANIFEST}/"
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a copy consists of."""
+
+    objects: int
+    size: int
+
+
+def copy_graph(source: Objects, target: Objects, home: GraphUri, progress: Progress) -> Copied:
+    """Copy a graph to an empty place, where it is a graph of its own.
+
+    The catalog comes last, so a copy that was broken off is no graph.
+
+    Raises:
+        NotFoundError: there is no graph.
+        AlreadyExistsError: the place is not empty.
+        ConflictError: the graph is written to all the time.
+    """
+    if there := target.list(""):
+        raise AlreadyExistsError(
+            f"{home} is not empty: it holds {len(there)} objects", hint="take another place"
+        )
+    copied: dict[str, str] = {}
+    for _ in range(_ROUNDS):
+        found = _listed(source)
+        if not any(name.startswith(f"{_CATALOG}{layout.VERSIONS_DIR}/") for name in found):
+            raise NotFoundError(f"there is no graph at {source.root}")
+        tags = {name: info.tag for name, info in found.items()}
+        if copied == tags:
+            target.sync_named(found)
+            return Copied(len(found), sum(info.size for info in found.values()))
+        gone = copied.keys() - tags.keys()
+        target.delete(*gone)
+        for name in gone:
+            del copied[name]
+        _copy_round(source, target, home, found, copied, progress)
+    raise ConflictError(
+        f"{source.root} was written to in each of {_ROUNDS} rounds",
+        hint="copy it while fewer programs write to it",
+    )
+
+
+def _listed(source: Objects) -> dict[str, ObjectInfo]:
+    return {info.name: info for info in source.list("") if not info.name.startswith(_NOT_COPIED)}
+
+
+def _copy_round(
+    source: Objects,
+    target: Objects,
+    home: GraphUri,
+    found: dict[str, ObjectInfo],
+    copied: dict[str, str],
+    progress: Progress,
+) -> None:
+    """Copy what is new or changed; what vanishes meanwhile is no part of the next listing."""
+    due = [info for name, info in found.items() if copied.get(name) != info.tag]
+    progress.stage("copy", len(due))
+    with ThreadPoolExecutor(_AT_ONCE, "omnigraph-copy") as pool:
+        for last in (False, True):
+            part = [info for info in due if info.name.startswith(_CATALOG) == last]
+            tasks = [(info, pool.submit(_copy, source, target, home, info)) for info in part]
+            for info, task in tasks:
+                if task.result():
+                    copied[info.name] = info.tag
+                progress.done(1, 0, info.size)
+
+
+def _copy(source: Objects, target: Objects, home: GraphUri, info: ObjectInfo) -> bool:
+    """Copy one object; False if it is gone."""
+    if is_version(info.name):
+        data = source.find(info.name)
+        if data is None:
+            return False
+        target.put(info.name, at_home(info.name, data, home))
+        return True
+    pieces = source.pieces(info.name, _PIECE)
+    if pieces is None:
+        return False
+    size = target.put_pieces(info.name, pieces)
+    if size < info.size:
+        raise StorageError(f"'{info.name}' has {info.size} bytes, but only {size} were read")
+    return True
