@@ -2,16 +2,19 @@
 
 import contextlib
 import json
+import logging
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 
 import httpx2
 import pytest
 
+from omnigraph.server.logs import Line
 from omnigraph.storage.files import layout
 from tests.server.conftest import ADULTS
 from tests.support.servers import environment, server_process
@@ -343,3 +346,17 @@ def test_a_client_in_another_language_is_served(served, tmp_path):
     assert {"p.name": "Zoë"} in found["read"][1]["rows"]
     assert (found["export"], found["abort"][0], found["large"]) == (6, 404, 413)
     assert found["gone"] == [200, {"uri": "people.omni", "name": "node/js", "actor_id": "act-ann"}]
+
+
+def test_a_line_of_the_log_is_what_the_library_would_write():
+    plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    ours = Line()
+    for created in (0.0, 1.5, 1.999, 1_700_000_000.25, 1_700_000_000.75, 1_700_000_001.0):
+        record = logging.LogRecord("a.b", logging.INFO, "", 0, "%s and %d", ("x", 3), None)
+        record.created, record.msecs = created, (created % 1) * 1_000
+        assert ours.format(record) == plain.format(record)
+    try:
+        raise ValueError("why")
+    except ValueError:
+        failed = logging.LogRecord("a", logging.ERROR, "", 0, "no", None, sys.exc_info())
+    assert ours.format(failed).endswith("ValueError: why")
