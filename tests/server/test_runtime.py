@@ -180,6 +180,23 @@ def test_both_length_headers_are_refused(served):
     assert b" 400 " in answer.split(b"\r\n")[0]
 
 
+@pytest.mark.parametrize(
+    "extra", [b"host: other", b"content-type: text/plain", b"authorization: Bearer x"]
+)
+def test_a_header_that_is_there_twice_is_refused(served, extra):
+    body = b'{"name":"main"}'
+    length = b"content-length: 15\r\n"
+    answer = raw(served, head(body, path=b"/branches", extra=length + extra + b"\r\n"))
+    assert b" 400 " in answer.split(b"\r\n")[0]
+    assert b"a header is there twice" in answer
+
+
+def test_a_body_that_makes_no_sense_is_refused_like_others(served):
+    answer = raw(served, head(b"zz\r\n", extra=b"transfer-encoding: chunked\r\n"))
+    assert b" 400 " in answer.split(b"\r\n")[0]
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["code"] == "bad_request"
+
+
 def test_a_body_in_chunks_is_read_and_bounded(served, ann):
     body = json.dumps({"query_source": ADULTS}).encode()
 
