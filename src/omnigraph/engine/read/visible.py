@@ -232,6 +232,10 @@ class VisibleImages:
         """Return how many rows of a table are visible."""
         return self._table(key).rows
 
+    def hides_in(self, key: str) -> bool:
+        """Whether some rows of a table may be hidden, now or because of what is hidden now."""
+        return self._rules.covers(key, self._catalog) or bool(self._heads)
+
     def has(self, key: str, row_id: str) -> bool:
         """Whether a visible row has an id."""
         return self._table(key).find(row_id) >= 0
