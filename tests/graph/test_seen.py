@@ -7,6 +7,8 @@ import pytest
 import omnigraph
 from omnigraph.api import protocols
 from omnigraph.api.visibility import RowRules, RowRulesError
+from omnigraph.base.budget import Limits
+from omnigraph.errors import BudgetExceededError
 from omnigraph.graph import view
 from omnigraph.graph.branch import GraphBranch
 from omnigraph.graph.graph import Graph
@@ -99,6 +101,18 @@ def test_rules_follow_the_rows_from_commit_to_commit(graph):
     assert seen.query(text).scalar() == 3
     graph.mutate('update P set { vis: "public" } where slug = "x"')
     assert seen.query(text).scalar() == 4
+
+
+def test_a_refusal_for_memory_says_nothing_of_whole_tables(graph):
+    seen = graph.under(RULES)
+    text, tight = "match { $p: P } return { $p.slug }", Limits(bytes=1)
+    for ask in (seen.query, seen.stream, seen.picture, seen.profile, seen.branch("main").query):
+        with pytest.raises(BudgetExceededError) as caught:
+            ask(text, limits=tight)
+        assert caught.value.message.endswith("than the memory budget allows, which is 1 bytes")
+        assert caught.value.limit == 1
+    with pytest.raises(BudgetExceededError, match="needs 3 rows; the row budget is 1"):
+        seen.query("match { $p: P } return { $p.slug, $p.vis }", limits=Limits(rows=1))
 
 
 def test_two_rules_of_one_graph_never_see_the_rows_of_each_other(graph):

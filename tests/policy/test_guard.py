@@ -320,7 +320,7 @@ SOME = Policy(
     ),
 )
 HIDDEN = {
-    "mutate", "load", "embed", "diff", "changes", "entity_history", "blame", "revert",
+    "mutate", "load", "embed", "changes", "entity_history", "blame", "revert",
     "cherry_pick", "apply_schema", "branches.create", "branches.merge", "branches.reset",
 }  # fmt: skip
 

@@ -367,3 +367,47 @@ def test_the_past_under_rules_has_what_is_seen_then_and_now(whole):
         edges = "match { $p: Person\n$p knows $q } return { $p.slug, $q.slug }"
         for row in seen.query(edges, at=at).to_dicts():
             assert set(row.values()) <= want
+
+
+def rows_by_id(graph, at):
+    """Return every row that is exported of a state, by its table and id."""
+    out = io.BytesIO()
+    graph.export(out, at=at)
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    return {
+        (f"node:{one['type']}" if "type" in one else f"edge:{one['edge']}", one["data"]["id"]): one
+        for one in lines
+    }
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("name", RULES)
+def test_what_differs_under_rules_is_what_differs_in_what_is_seen(whole, name):
+    seen, chance = whole.under(rules_of(RULES[name][0])), random.Random(name)
+    commits = [one.graph_commit_id for one in whole.commits.list()[:-1]]
+    differs = 0
+    for a, b in [(commits[-1], commits[0]), *(chance.sample(commits, 2) for _ in range(5))]:
+        before, after = rows_by_id(seen, a), rows_by_id(seen, b)
+        want = {
+            key: "insert" if key not in before else "delete" if key not in after else "update"
+            for key in before.keys() | after.keys()
+            if before.get(key) != after.get(key)
+        }
+        found = list(seen.diff(a, b, images="both"))
+        assert {(one.table_key, one.id): one.op for one in found} == want
+        assert [(one.table_key, one.id) for one in found] == sorted(want)
+        for one in found:
+            for image, rows in ((one.before, before), (one.after, after)):
+                row = rows.get((one.table_key, one.id))
+                assert (image is None) == (row is None)
+                for column, value in ({} if row is None else row["data"]).items():
+                    assert image[column] == value
+        plain = {(one.table_key, one.id): one.op for one in whole.diff(a, b)}
+        differs += plain != want
+        assert {(one.table_key, one.id) for one in seen.diff(b, a, types=["Knows"])} == {
+            key for key in want if key[0] == "edge:Knows"
+        }
+        assert seen.diff(a, b).summary().stats.inserts == sum(
+            op == "insert" for op in want.values()
+        )
+    assert differs

@@ -42,6 +42,9 @@ def page(open_server, http):
         ({"host": "evil.example:8080"}, 421),
         ({"host": "127.0.0.1.evil.example"}, 421),
         ({"host": "localhost.evil.example"}, 421),
+        ({"host": "[::1]evil.example"}, 421),
+        ({"host": "localhost, evil.example"}, 421),
+        ({"host": "localhost@evil.example"}, 421),
         ({"host": "localhost:1"}, 409),
         ({"host": "graph.localhost."}, 409),
         ({"host": "[::1]:8080"}, 409),
@@ -129,6 +132,7 @@ def test_names_and_pages_can_be_allowed(people, http):
         ({"host": "0.0.0.0", "allowed_hosts": ("a.example",)}, False, "b.example", False),
         ({"host": "0.0.0.0", "allowed_hosts": ("a.example",)}, True, "A.example", True),
         ({"host": "127.0.0.1"}, True, None, True),  # as HTTP/1.0 may
+        ({"host": "127.0.0.1"}, True, "", True),
     ],
 )
 def test_which_names_are_its_own(options, is_open, host, let_in):

@@ -2,16 +2,19 @@
 
 import contextlib
 import json
+import logging
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 
 import httpx2
 import pytest
 
+from omnigraph.server.logs import Line
 from omnigraph.storage.files import layout
 from tests.server.conftest import ADULTS
 from tests.support.servers import environment, server_process
@@ -175,6 +178,23 @@ def test_both_length_headers_are_refused(served):
     both = b"content-length: 5\r\ntransfer-encoding: chunked\r\n"
     answer = raw(served, head(b"0\r\n\r\n", extra=both))
     assert b" 400 " in answer.split(b"\r\n")[0]
+
+
+@pytest.mark.parametrize(
+    "extra", [b"host: other", b"content-type: text/plain", b"authorization: Bearer x"]
+)
+def test_a_header_that_is_there_twice_is_refused(served, extra):
+    body = b'{"name":"main"}'
+    length = b"content-length: 15\r\n"
+    answer = raw(served, head(body, path=b"/branches", extra=length + extra + b"\r\n"))
+    assert b" 400 " in answer.split(b"\r\n")[0]
+    assert b"a header is there twice" in answer
+
+
+def test_a_body_that_makes_no_sense_is_refused_like_others(served):
+    answer = raw(served, head(b"zz\r\n", extra=b"transfer-encoding: chunked\r\n"))
+    assert b" 400 " in answer.split(b"\r\n")[0]
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["code"] == "bad_request"
 
 
 def test_a_body_in_chunks_is_read_and_bounded(served, ann):
@@ -343,3 +363,17 @@ def test_a_client_in_another_language_is_served(served, tmp_path):
     assert {"p.name": "Zoë"} in found["read"][1]["rows"]
     assert (found["export"], found["abort"][0], found["large"]) == (6, 404, 413)
     assert found["gone"] == [200, {"uri": "people.omni", "name": "node/js", "actor_id": "act-ann"}]
+
+
+def test_a_line_of_the_log_is_what_the_library_would_write():
+    plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    ours = Line()
+    for created in (0.0, 1.5, 1.999, 1_700_000_000.25, 1_700_000_000.75, 1_700_000_001.0):
+        record = logging.LogRecord("a.b", logging.INFO, "", 0, "%s and %d", ("x", 3), None)
+        record.created, record.msecs = created, (created % 1) * 1_000
+        assert ours.format(record) == plain.format(record)
+    try:
+        raise ValueError("why")
+    except ValueError:
+        failed = logging.LogRecord("a", logging.ERROR, "", 0, "no", None, sys.exc_info())
+    assert ours.format(failed).endswith("ValueError: why")

@@ -79,8 +79,6 @@ HOMES: Final[Mapping[str, str]] = {
     "IdempotencyConflictError": "omnigraph.storage.manifest.history",
     "BranchNotFoundError": "omnigraph.storage.manifest.snapshot",
     "SnapshotExpiredError": "omnigraph.storage.tables.failures",
-    "StoreSilentError": "omnigraph.storage.tables.failures",
-    "NoColumnError": "omnigraph.storage.tables.index",
     "CommitRaceError": "omnigraph.storage.tables.failures",
     "ExpectedVersionMismatch": "omnigraph.storage.commit.window",
     "HeadMovedError": "omnigraph.storage.commit.window",

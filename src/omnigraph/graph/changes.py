@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from omnigraph.api.changes import (
+    ChangedRows,
     ChangeGroup,
     Diff,
     EntityBlame,
@@ -18,6 +19,7 @@ from omnigraph.api.changes import (
     PropertyBlame,
 )
 from omnigraph.api.query import QueryResult
+from omnigraph.api.visibility import RowRulesError
 from omnigraph.api.words import (
     CHANGE_OPS,
     ENTITY_KINDS,
@@ -34,10 +36,12 @@ from omnigraph.engine.changes.diff import Wanted, diff
 from omnigraph.engine.changes.entity import Past, Step, blame
 from omnigraph.engine.changes.feed import Bounds, Feed, parse_cursor
 from omnigraph.engine.changes.pairs import State
+from omnigraph.engine.changes.seen import SeenStates
 from omnigraph.engine.contract import steps_between
 from omnigraph.engine.merge.base import Bases
 from omnigraph.engine.merge.review import SinceBases
 from omnigraph.engine.merge.schemas import have_one_schema
+from omnigraph.engine.read.visible import VisibleImages
 from omnigraph.errors import BadRequestError, ConflictError, NotFoundError
 from omnigraph.graph.history import graph_commit
 from omnigraph.graph.requests import check_limit
@@ -147,8 +151,11 @@ def sides_of(store: GraphStore, a: Moment, b: Moment | None) -> Sides:
 class GraphChanges:
     """Diffs, the change feed, and the history of single nodes and edges."""
 
-    def __init__(self, state: GraphState) -> None:
-        self._state = state
+    def __init__(
+        self, state: GraphState, seen: Callable[[Snapshot], VisibleImages] | None = None
+    ) -> None:
+        """Compare states of a graph; with `seen`, of what it returns of each."""
+        self._state, self._seen = state, seen
 
     def diff(
         self,
@@ -190,10 +197,20 @@ class GraphChanges:
         first, last = before.snapshot, after.snapshot
         branch = last.branch if last.branch == first.branch or last.branch != MAIN else first.branch
         diff(before, after, wanted)  # what is wrong with a request is told at once
-        return Diff(
-            (first.manifest_version, last.manifest_version, branch),
-            lambda: self._state.job_budget(limits).over(diff(before, after, wanted, since)),
-        )
+        if self._seen is not None and since is not None:
+            raise RowRulesError("a diff since several merge bases")
+        look = self._seen
+
+        def pieces() -> Iterator[ChangedRows]:
+            if look is None:
+                return diff(before, after, wanted, since)
+            seen = SeenStates(before, after, look(first), look(last))
+            return diff(before, after, wanted, seen.pieces)
+
+        def begin() -> Iterator[ChangedRows]:
+            return self._state.job_budget(limits).over(_later(pieces))
+
+        return Diff((first.manifest_version, last.manifest_version, branch), begin)
 
     def changes(
         self,
@@ -332,6 +349,11 @@ class GraphChanges:
                 return True
             cancel.wait(_POLL_S)
         return False
+
+
+def _later(begin: Callable[[], Iterator[ChangedRows]]) -> Iterator[ChangedRows]:
+    """Yield what an iterator does, which is made when the first is asked for."""
+    yield from begin()
 
 
 def _version(step: Step) -> EntityVersion:

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any, Never, Unpack
 
+from omnigraph.api.changes import Diff
 from omnigraph.api.history import BranchCreated, BranchDeleted, GraphSnapshot
+from omnigraph.api.keywords import DiffKeywords
 from omnigraph.api.protocols import Text
 from omnigraph.api.query import QueryResult
 from omnigraph.api.visibility import RowRules, RowRulesError
-from omnigraph.api.words import DEFAULT_BRANCH
+from omnigraph.api.words import DEFAULT_BRANCH, Moment
 from omnigraph.api.writes import MutationResult
 from omnigraph.base.arguments import text_argument
 from omnigraph.base.table_keys import edge_key, node_key
@@ -27,6 +29,7 @@ from omnigraph.config.texts import read_query
 from omnigraph.engine.read.reader import GraphReader
 from omnigraph.engine.read.visible import VisibleImages, compile_rules
 from omnigraph.errors import NotFoundError
+from omnigraph.graph.changes import GraphChanges
 from omnigraph.graph.history import Branches
 from omnigraph.graph.state import GraphState
 from omnigraph.graph.view import GraphView
@@ -234,6 +237,11 @@ class SeenGraph:
     entity_rows = _viewed("entity_rows")
     export = _viewed("export")
     iter_export = _viewed("iter_export")
+
+    def diff(self, a: Moment, b: Moment | None = None, **how: Unpack[DiffKeywords]) -> Diff:
+        """Return what must change in state `a` to make it state `b`, as far as both are seen."""
+        reader = self._state.reader.under(self._rules, partial(heads_of, self._state))
+        return GraphChanges(self._state, reader.visible).diff(a, b, **how)
 
     def mutate(
         self,

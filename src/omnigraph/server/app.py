@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -48,8 +48,12 @@ TOOK = METRICS.histogram("omnigraph_http_seconds", "Time of requests, by route."
 
 _GONE: Final = 499
 """Stands in the log for an answer that nobody waited for."""
+_BROKEN: Final = orjson.dumps(bad_request("the request body broke off").body())
 _GRAPHS: Final = "/graphs/"
 _BEARER: Final = "bearer "
+_ONCE: Final = frozenset(
+    {b"host", b"origin", b"authorization", b"content-type", b"idempotency-key", IF_COMMIT}
+)
 _METHODS: Final = ("GET", "POST", "DELETE", "OPTIONS", "HEAD", "PUT", "PATCH")
 """Others are counted as one: what clients send must not become names of metrics."""
 
@@ -123,12 +127,15 @@ class App:
             headers,
             receive,
             request_id_of(headers),
+            twice=len(headers) < len(scope["headers"]) and _is_twice(scope["headers"]),
         )
         self.running += 1
         try:
             await self._exchange(exchange, send, seen)
         except GoneError:
             seen.status = _GONE
+            if not exchange.was_read:  # the runtime says the same of a body that makes no sense
+                await _send(Reply(_BROKEN, status=400, closes=True), [], send)
         finally:
             self.running -= 1
             exchange.close()
@@ -180,7 +187,7 @@ class App:
 
     async def _answer(self, exchange: Exchange, seen: _Seen) -> Reply | Flow:
         served = self._require()
-        exchange.check_lengths()
+        exchange.check_headers()
         self.browsers.require_name(exchange, is_open=served.rules.is_open)
         if exchange.method == "OPTIONS" and b"origin" in exchange.headers and self.browsers.origins:
             return Reply(b"{}")
@@ -329,6 +336,12 @@ async def _send(reply: Reply, extra: list[Header], send: Send) -> None:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": reply.body})
+
+
+def _is_twice(headers: Sequence[Header]) -> bool:
+    """Whether a header is there twice that has to mean one thing."""
+    names = [name for name, _ in headers if name in _ONCE]
+    return len(names) > len(set(names))
 
 
 def request_id_of(headers: dict[bytes, bytes]) -> str:

@@ -75,7 +75,7 @@ def served_by(options: ServeOptions) -> Served:
         write_limits=limits_in_force(settings.environment, settings.limits).job,
         load_bytes=settings.server.load_size or sys.maxsize,
         secrets=tuple(dict.fromkeys((root, str(parse_uri(options.uri)), options.uri))),
-        document=partial(served_document, secured=not rules.is_open),
+        document=served_document,
         is_local=not is_on_s3(root),
     )
 

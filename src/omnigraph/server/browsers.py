@@ -134,11 +134,12 @@ def _require_type(exchange: Exchange) -> None:
 
 def _name_of(host: str | None) -> str | None:
     """Return the name a Host header means, without its port; None if there is none."""
-    if host is None:
+    text = (host or "").strip().lower()
+    if not text:  # as HTTP/1.0 may have it, and no browser
         return None
-    text = host.strip().lower()
-    if text.startswith("["):
-        return text[1:].partition("]")[0]
+    name, bracket, port = text.partition("]")
+    if bracket:
+        return name.removeprefix("[") if not port or port.startswith(":") else text
     return text.partition(":")[0].rstrip(".")
 
 

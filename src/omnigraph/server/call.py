@@ -51,8 +51,8 @@ class Served:
     """How large the body of a streamed load may be."""
     secrets: tuple[str, ...] = ()
     """Texts that no answer may hold."""
-    document: Callable[[DocumentName], bytes] = lambda _: b"{}"
-    """The OpenAPI documents, which are made from the routes above this."""
+    document: Callable[[DocumentName, bool], bytes] = lambda _, __: b"{}"
+    """The OpenAPI documents, which are made from the routes above this; with tokens or without."""
     is_local: bool = True
     """Whether a look at the head of the graph is a call of this machine, not of a network."""
     _handles: dict[str, Graph] = field(default_factory=dict)

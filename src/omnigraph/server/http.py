@@ -60,6 +60,8 @@ class Exchange:
     headers: dict[bytes, bytes]
     receive: Receive
     request_id: str
+    twice: bool = False
+    """Whether a header came twice that has to mean one thing."""
     was_read: bool = False
     _watcher: asyncio.Task[None] | None = None
     _query: dict[str, list[str]] | None = field(default=None)
@@ -98,8 +100,12 @@ class Exchange:
         if self._watcher is not None:
             self._watcher.cancel()
 
-    def check_lengths(self) -> None:
-        """Refuse a request that states its length in two ways: who reads it next may differ."""
+    def check_headers(self) -> None:
+        """Refuse a request that says one thing in two ways: whoever else reads it may differ."""
+        if self.twice:
+            raise ProblemError(
+                400, "a header is there twice", kind=ErrorKind.BAD_REQUEST, closes=True
+            )
         if b"content-length" in self.headers and b"transfer-encoding" in self.headers:
             raise ProblemError(
                 400,

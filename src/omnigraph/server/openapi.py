@@ -8,6 +8,7 @@ which a test compares. `full_document` has every route.
 from __future__ import annotations
 
 import enum
+import functools
 import inspect
 import types
 import typing
@@ -76,8 +77,9 @@ def full_document(*, secured: bool = True) -> Schema:
     return document if secured else _without_tokens(document)
 
 
-def served_document(name: DocumentName, *, secured: bool) -> bytes:
-    """Return a document as a server sends it."""
+@functools.cache
+def served_document(name: DocumentName, secured: bool) -> bytes:
+    """Return a document as a server sends it; made once, since everybody may ask for it."""
     make = contract_document if name == "contract" else full_document
     return text(make(secured=secured))
 

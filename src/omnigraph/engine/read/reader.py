@@ -10,6 +10,7 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -40,7 +41,12 @@ from omnigraph.engine.read.prepare import Prepared, keeping_all, walked
 from omnigraph.engine.read.run import rows_behind, run_read, stream_read
 from omnigraph.engine.read.selective import selective_images
 from omnigraph.engine.read.trace import Trace
-from omnigraph.engine.read.visible import CompiledRules, VisibleImages, compile_rules
+from omnigraph.engine.read.visible import (
+    CompiledRules,
+    VisibleImages,
+    compile_rules,
+    without_sizes,
+)
 from omnigraph.engine.read.window import Window
 from omnigraph.engine.search.embedder import Embedder
 from omnigraph.engine.search.queries import with_vectors
@@ -279,11 +285,14 @@ class GraphReader:
         trace: Trace | None = None,
     ) -> QueryResult:
         given = (snapshot, catalog, compiled, params, budget, trace)
-        try:
-            found = self._answer(*given)
-        except (SnapshotExpiredError, UnreadableTextError):
-            self._begin_anew(snapshot)
-            found = self._answer(*given)
+        if self._rules is None:
+            try:
+                found = self._answer(*given)
+            except (SnapshotExpiredError, UnreadableTextError):
+                self._begin_anew(snapshot)
+                found = self._answer(*given)
+        else:
+            found = self._even_after_cleanup(snapshot, lambda: self._answer(*given))
         budget.check("return")  # an answer that comes too late is none
         if self.cache.shrink():
             self.forget()  # it would keep alive what was just forgotten
@@ -314,11 +323,12 @@ class GraphReader:
             SnapshotExpiredError: files of the snapshot itself are gone.
             UnreadableTextError: the snapshot itself has such rows.
         """
-        try:
+        with nullcontext() if self._rules is None else without_sizes():
+            try:
+                return read()
+            except (SnapshotExpiredError, UnreadableTextError):
+                self._begin_anew(snapshot)
             return read()
-        except (SnapshotExpiredError, UnreadableTextError):
-            self._begin_anew(snapshot)
-        return read()
 
     def _begin_anew(self, snapshot: Snapshot) -> None:
         """Let go of images that began as versions whose files are gone."""

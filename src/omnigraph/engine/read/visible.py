@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -53,7 +54,7 @@ from omnigraph.engine.read.images import SnapshotImages
 from omnigraph.engine.read.operators import matching
 from omnigraph.engine.topology.adjacency import Adjacency
 from omnigraph.engine.topology.csr import Csr, build_csr
-from omnigraph.errors import BadRequestError, OmniGraphError
+from omnigraph.errors import BadRequestError, BudgetExceededError, OmniGraphError
 
 log = logging.getLogger("omnigraph.policy")
 K = TypeVar("K")
@@ -232,6 +233,10 @@ class VisibleImages:
         """Return how many rows of a table are visible."""
         return self._table(key).rows
 
+    def hides_in(self, key: str) -> bool:
+        """Whether some rows of a table may be hidden, now or because of what is hidden now."""
+        return self._rules.covers(key, self._catalog) or bool(self._heads)
+
     def has(self, key: str, row_id: str) -> bool:
         """Whether a visible row has an id."""
         return self._table(key).find(row_id) >= 0
@@ -320,6 +325,21 @@ class VisibleImages:
         sources, targets, edges = (np.concatenate(part) for part in zip(*parts, strict=True))
         made = build_csr(sources, targets, near.positions)
         return Adjacency(Csr(made.offsets, made.targets, edges[made.edges], made.parallel))
+
+
+@contextmanager
+def without_sizes() -> Iterator[None]:
+    """Let no refusal say how large tables are with what is hidden of them.
+
+    Rows are counted as far as they are seen; memory is that of whole columns.
+    """
+    try:
+        yield
+    except BudgetExceededError as error:
+        if "memory" not in error.message:
+            raise
+        text = f"this needs more memory than the memory budget allows, which is {error.limit} bytes"
+        raise BudgetExceededError(text, hint=error.hint, limit=error.limit) from None
 
 
 def _pairs(adjacency: Adjacency) -> Iterator[tuple[Ints, Ints, Ints]]:

@@ -25,12 +25,12 @@ async def metrics(call: Call) -> Reply:
 
 async def openapi(call: Call) -> Reply:
     """Return the document of the 0.3 contract."""
-    return Reply(call.served.document("contract"))
+    return Reply(call.served.document("contract", not call.served.rules.is_open))
 
 
 async def openapi_full(call: Call) -> Reply:
     """Return the document of every route."""
-    return Reply(call.served.document("full"))
+    return Reply(call.served.document("full", not call.served.rules.is_open))
 
 
 async def page(call: Call) -> Reply:
