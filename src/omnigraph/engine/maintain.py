@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from omnigraph.api.history import TableNotFoundError
 from omnigraph.api.upkeep import CompactionStats, IndexReport, IndexStatus
@@ -28,6 +29,7 @@ from omnigraph.storage.tables.index import (
     usable_indexes,
 )
 from omnigraph.storage.tables.predicate import IsNull, Not
+from omnigraph.storage.tables.words import ONLY_CUT
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +40,7 @@ WORTH_ROWS = 50_000
 """So many rows looked for without an index are worth one, unasked; a scan takes milliseconds."""
 
 _ATTEMPTS = 3
+_SETTINGS: dict[str, dict[str, Any]] = {"IVF_FLAT": {"metric": "cosine"}, "INVERTED": ONLY_CUT}
 
 
 def wanted_indexes(catalog: Catalog) -> Iterator[tuple[str, IndexSpec]]:
@@ -301,5 +304,4 @@ def _search_kind(kind: PropType) -> IndexKind | None:
 
 
 def _spec(column: str, kind: IndexKind) -> IndexSpec:
-    settings = {"metric": "cosine"} if kind == "IVF_FLAT" else {}
-    return IndexSpec(column, kind, f"{column}_{kind.lower()}", settings)
+    return IndexSpec(column, kind, f"{column}_{kind.lower()}", _SETTINGS.get(kind, {}))
