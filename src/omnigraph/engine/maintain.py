@@ -38,6 +38,8 @@ TRAINING_ROWS = 256
 
 WORTH_ROWS = 50_000
 """So many rows looked for without an index are worth one, unasked; a scan takes milliseconds."""
+STEP_ROWS = 1_000_000
+"""Upkeep sorts about so many rows at a time: a second's work, after which it can be stopped."""
 
 _ATTEMPTS = 3
 _SETTINGS: dict[str, dict[str, Any]] = {"IVF_FLAT": {"metric": "cosine"}, "INVERTED": ONLY_CUT}
@@ -119,9 +121,17 @@ def reconcile_indexes(
             found = known.get(spec.name)
             if not _is_due(found, table.row_count) or store.being_loaded(key, branch):
                 continue
-            if _not_yet(snapshot, key, spec) is None:
-                adds = found is not None and found.is_sorted and not found.is_worn
-                built += store.build_index(key, spec, branch, runner, adds=adds)
+            if _not_yet(snapshot, key, spec) is not None:
+                continue
+            if spec.kind != "BTREE" or (found is not None and found.is_worn):
+                built += store.build_index(key, spec, branch, runner)
+                continue
+            step = STEP_ROWS if runner is None else None
+            add = partial(store.build_index, key, spec, branch, runner, adds=True, most_rows=step)
+            while add():
+                built += 1
+                if stopped():
+                    break
         except (LostIndexError, NoColumnError, TableNotFoundError) as error:
             log.info("upkeep leaves %s of %s on '%s' alone: %s", spec.name, key, branch, error)
     return built
