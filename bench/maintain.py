@@ -119,7 +119,7 @@ def checking(place: Path) -> None:
         for number in range(ROUNDS):
             rounds: Rounds = [
                 (ours, store.check_files),
-                (theirs, lambda: _hashed(names)),
+                (theirs, partial(_hashed, names)),
             ]
             for found, work in rounds if number % 2 else reversed(rounds):
                 found.append(_timed(work))

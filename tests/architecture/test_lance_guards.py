@@ -5,6 +5,7 @@ code that leans on it, named in the docstring, must be looked at before anything
 """
 
 import datetime as dt
+import random
 import re
 from pathlib import Path
 
@@ -14,10 +15,12 @@ import pytest
 from lance import LanceDataset, LanceOperation
 from lance.commit import CommitConflictError
 from lance.dataset import Transaction
+from lance.file import LanceFileReader
 from lance.fragment import RowIdSequence, write_fragments
 from lance.optimize import Compaction
 
 from omnigraph.storage.tables.alter import Alter, edited
+from omnigraph.storage.tables.words import ONLY_CUT, keys_of
 
 KEY = {b"lance-schema:unenforced-primary-key": b"true"}
 SCHEMA = pa.schema(
@@ -577,3 +580,37 @@ def test_a_restore_fences_a_change_of_columns(uri):
     LanceDataset.commit(uri, Transaction(1, LanceOperation.Restore(1)))
     with pytest.raises(CommitConflictError):
         LanceDataset.commit(dataset, late, max_retries=0)
+
+
+class TestTheWordsOfATextIndex:
+    """`tables.words` reads what Lance keeps, and relies on where it cuts."""
+
+    @staticmethod
+    def words(tmp_path, texts):
+        rows = pa.table({"id": [str(at) for at in range(len(texts))], "t": texts})
+        dataset = lance.write_dataset(rows, str(tmp_path / "texts"), enable_stable_row_ids=True)
+        built = dataset.create_index_uncommitted(
+            "t", "INVERTED", name="t", fragment_ids=[0], replace=True, **ONLY_CUT
+        )
+        dataset.merge_index_metadata(built.uuid, "INVERTED")
+        found = set()
+        for path in (tmp_path / "texts/_indices" / str(built.uuid)).glob("*_tokens.lance"):
+            for data in LanceFileReader(str(path)).read_all().to_table()["_token_fst_bytes"]:
+                found |= {word.decode() for word in keys_of(data.as_py())}
+        return found
+
+    def test_every_word_is_read_whatever_letters_it_is_made_of(self, tmp_path):
+        dice = random.Random(5)
+        signs = [*map(chr, range(33, 127)), "é", "ß", "日", "\U0001d518", "\u0131"]
+        texts = [
+            " ".join("".join(dice.choices(signs, k=dice.randrange(1, 9))) for _ in range(5))
+            for _ in range(4_000)
+        ]
+        cut = {word for text in texts for word in re.findall(r"[^\W_]+", text)}
+        assert self.words(tmp_path, texts) == cut
+
+    def test_it_cuts_nowhere_but_where_we_cut(self, tmp_path):
+        letters = [chr(at) for at in range(0x110000) if re.match(r"[^\W_]", chr(at))]
+        assert len(letters) > 130_000
+        texts = [f"x{letter}y" for letter in letters]
+        assert self.words(tmp_path, texts) >= set(texts)

@@ -263,10 +263,25 @@ def test_indexes_that_cannot_be_built_are_in_nobodys_way(watched, monkeypatch):
     assert state_of(watched, "id").status is IndexStatus.MISSING
 
 
+def test_a_large_table_is_sorted_step_by_step(graph, monkeypatch):
+    monkeypatch.setattr(maintain, "WORTH_ROWS", 40)
+    monkeypatch.setattr(maintain, "STEP_ROWS", 25)
+    for at in range(5):
+        graph.load(people(20, start=100 * at), "append")
+    asked = iter([False] * 3 + [True] * 99)
+    maintain.reconcile_indexes(graph.store, graph.catalog, "main", stopped=lambda: next(asked))
+    assert state_of(graph, "id").unindexed_rows == 40, "three steps of a fragment each"
+    maintain.reconcile_indexes(graph.store, graph.catalog, "main")
+    assert state_of(graph, "id").unindexed_rows == 0
+    assert len(segments_of(graph, "id")) == 5
+    found = graph.query('query q() { match { $d: Doc { slug: "p317" } } return { $d.size } }')
+    assert found.to_tuples() == [(317,)]
+
+
 def test_upkeep_stops_between_two_indexes(graph, monkeypatch):
     monkeypatch.setattr(maintain, "WORTH_ROWS", 40)
     graph.load(people(50), "append")
-    asked = iter((False, True))
+    asked = iter([False] + [True] * 99)
     built = maintain.reconcile_indexes(
         graph.store, graph.catalog, "main", stopped=lambda: next(asked)
     )

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from omnigraph.api.history import TableNotFoundError
 from omnigraph.api.upkeep import CompactionStats, IndexReport, IndexStatus
@@ -28,6 +29,7 @@ from omnigraph.storage.tables.index import (
     usable_indexes,
 )
 from omnigraph.storage.tables.predicate import IsNull, Not
+from omnigraph.storage.tables.words import ONLY_CUT
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +38,11 @@ TRAINING_ROWS = 256
 
 WORTH_ROWS = 50_000
 """So many rows looked for without an index are worth one, unasked; a scan takes milliseconds."""
+STEP_ROWS = 1_000_000
+"""Upkeep sorts about so many rows at a time: a second's work, after which it can be stopped."""
 
 _ATTEMPTS = 3
+_SETTINGS: dict[str, dict[str, Any]] = {"IVF_FLAT": {"metric": "cosine"}, "INVERTED": ONLY_CUT}
 
 
 def wanted_indexes(catalog: Catalog) -> Iterator[tuple[str, IndexSpec]]:
@@ -116,9 +121,17 @@ def reconcile_indexes(
             found = known.get(spec.name)
             if not _is_due(found, table.row_count) or store.being_loaded(key, branch):
                 continue
-            if _not_yet(snapshot, key, spec) is None:
-                adds = found is not None and found.is_sorted and not found.is_worn
-                built += store.build_index(key, spec, branch, runner, adds=adds)
+            if _not_yet(snapshot, key, spec) is not None:
+                continue
+            if spec.kind != "BTREE" or (found is not None and found.is_worn):
+                built += store.build_index(key, spec, branch, runner)
+                continue
+            step = STEP_ROWS if runner is None else None
+            add = partial(store.build_index, key, spec, branch, runner, adds=True, most_rows=step)
+            while add():
+                built += 1
+                if stopped():
+                    break
         except (LostIndexError, NoColumnError, TableNotFoundError) as error:
             log.info("upkeep leaves %s of %s on '%s' alone: %s", spec.name, key, branch, error)
     return built
@@ -301,5 +314,4 @@ def _search_kind(kind: PropType) -> IndexKind | None:
 
 
 def _spec(column: str, kind: IndexKind) -> IndexSpec:
-    settings = {"metric": "cosine"} if kind == "IVF_FLAT" else {}
-    return IndexSpec(column, kind, f"{column}_{kind.lower()}", settings)
+    return IndexSpec(column, kind, f"{column}_{kind.lower()}", _SETTINGS.get(kind, {}))

@@ -365,8 +365,11 @@ class GraphStore(Closing):
         *,
         actor: str | None = None,
         adds: bool = False,
+        most_rows: int | None = None,
     ) -> bool:
         """Build an index, or build it again, and publish it; `adds`: only what it lacks.
+
+        Of that about `most_rows`, if said.
 
         False if the table is empty, or if it was replaced or compacted meanwhile.
         """
@@ -374,7 +377,15 @@ class GraphStore(Closing):
         now = self.snapshot(branch)
         table = now.table(key).key
         return build_index(
-            self.kernel, self._heads, now.branch, table, spec, runner, actor, adds=adds
+            self.kernel,
+            self._heads,
+            now.branch,
+            table,
+            spec,
+            runner,
+            actor,
+            adds=adds,
+            most_rows=most_rows,
         )
 
     def drop_index(self, key: str, name: str, branch: str = layout.MAIN) -> bool:

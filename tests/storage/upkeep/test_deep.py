@@ -1,5 +1,6 @@
 """Every file is known by its digest, and a single flipped bit in any of them is found."""
 
+import errno
 import inspect
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.base.ids import TableKey
-from omnigraph.errors import BadRequestError
+from omnigraph.errors import BadRequestError, StorageError
 from omnigraph.storage.delta.table import table_delta
 from omnigraph.storage.files import layout
 from omnigraph.storage.files.records import TableSpec
@@ -270,6 +271,26 @@ def test_a_damaged_file_is_told_again_by_the_next_check(graph, root, tmp_path):
 def test_a_journal_that_cannot_be_written_is_refused(graph, tmp_path):
     with pytest.raises(BadRequestError, match="journal"):
         graph.check_files(journal=str(tmp_path / "none" / "journal"))
+
+
+def test_a_journal_on_a_full_disk_is_a_typed_error(graph, tmp_path, monkeypatch):
+    class Full:
+        def write(self, data):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def close(self):
+            pass
+
+    opened = deep._Journal.__init__
+
+    def on_a_full_disk(journal, path):
+        opened(journal, path)
+        journal._file.close()
+        journal._file = Full()
+
+    monkeypatch.setattr(deep._Journal, "__init__", on_a_full_disk)
+    with pytest.raises(StorageError, match="No space left"):
+        graph.check_files(journal=str(tmp_path / "journal"))
 
 
 def test_a_check_changes_nothing_and_needs_no_right_to_write(graph, root, quiet):

@@ -32,6 +32,8 @@ from omnigraph.compiler.ir.ops import (
 )
 from omnigraph.compiler.operations import CompareOp
 from omnigraph.engine.read.led import is_led
+from omnigraph.engine.read.membership import has_text_index
+from omnigraph.engine.read.membership import looked_up as text_filter
 from omnigraph.engine.read.prepare import Prepared
 from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.tables.index import IndexInfo, list_indexes, vector_partitions
@@ -95,6 +97,9 @@ class _Access:
             handle = self.snapshot.handle(node_key(op.type_name))
             if vector_partitions(handle, self.led.target.name) is not None:
                 return f"vector index on {self.led.target.name}, approximate"
+        match = text_filter(op)
+        if match is not None and has_text_index(self.snapshot, node_key(op.type_name), match):
+            return f"text index on {match.target.name}"
         covered = [name for name in looked_up if self._covered(node_key(op.type_name), name)]
         if covered:
             return f"index on {', '.join(covered)}"

@@ -43,6 +43,7 @@ from omnigraph.engine.image.vectors import Vectors, build_vectors
 from omnigraph.engine.read.access import is_covered
 from omnigraph.engine.read.evaluate import value_of
 from omnigraph.engine.read.led import Led, led_by_index, led_rows
+from omnigraph.engine.read.membership import looked_up, matching_rows
 from omnigraph.engine.read.pushdown import ValueOf, pushdown
 from omnigraph.engine.topology.adjacency import Adjacency
 from omnigraph.engine.topology.csr import build_csr
@@ -126,6 +127,12 @@ class _Fetch:
             if near is None:
                 raise _TooLargeError
             return one_array(self._keep(key, near)[ID])
+        match = looked_up(op)
+        if match is not None and self.snapshot.table(key).row_count > SMALL_TABLE:
+            wanted = self._wanted(key, match.target.name)
+            found = matching_rows(self.snapshot, key, match, self.value_of, where, wanted, MAX_ROWS)
+            if found is not None:
+                return one_array(self._keep(key, found)[ID])
         if where is None and self.snapshot.table(key).row_count > SMALL_TABLE:
             raise _TooLargeError
         rows = self.snapshot.open(key).scan(self._wanted(key), where, limit=MAX_ROWS)

@@ -8,14 +8,14 @@ Files of other tools, and of older programs, have none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from omnigraph.base.ids import TableKey
 from omnigraph.storage.files import layout
 from omnigraph.storage.manifest.rows import TABLE_VERSION, read_rows, stated_in
 from omnigraph.storage.tables.handle import Handle
-from omnigraph.storage.tables.predicate import equals
+from omnigraph.storage.tables.predicate import AllOf, Predicate, equals, is_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,17 @@ class StatedDigest:
     """Of the commit, on the line it was read from."""
 
 
-def stated_digests(handle: Handle) -> Iterator[StatedDigest]:
-    """Yield every digest that a manifest states, in no order that matters."""
-    rows = read_rows(handle, equals("object_type", TABLE_VERSION))
+def stated_digests(
+    handle: Handle, keys: Collection[TableKey] | None = None
+) -> Iterator[StatedDigest]:
+    """Yield every digest that a manifest states, or that it states of some tables, in any order.
+
+    A table that was renamed had another key: of its files from before nothing comes under the new.
+    """
+    where: Predicate = equals("object_type", TABLE_VERSION)
+    if keys is not None:
+        where = AllOf((where, is_in("table_key", sorted(keys))))
+    rows = read_rows(handle, where)
     columns = (rows[name].to_pylist() for name in ("metadata", "table_key", "table_branch"))
     for text, key, branch in zip(*columns, strict=True):
         if '"digests"' not in text:

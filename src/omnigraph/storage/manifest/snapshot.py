@@ -89,12 +89,12 @@ class Snapshot:
 
     def digests(self, keys: Iterable[str]) -> dict[str, str]:
         """Return what tells damage in files of some tables, as far as this branch knows it."""
-        locations = {self.table(key).location for key in keys}
+        tables = [self.table(key).key for key in keys]
         try:
-            stated = stated_digests(open_manifest(self.kernel, self.branch))
+            manifest = open_manifest(self.kernel, self.branch)
         except NotFoundError:
             return {}  # the branch was deleted meanwhile
-        return {one.name: one.digest for one in stated if one.location in locations}
+        return {one.name: one.digest for one in stated_digests(manifest, tables)}
 
     def pin(self, ttl_s: float = 3600.0) -> Pin:
         """Keep this snapshot readable, whatever is cleaned or deleted, until released."""

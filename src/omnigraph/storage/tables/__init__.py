@@ -14,5 +14,5 @@ indexes a branch has from where it came from; `content` looks at the rows themse
 `differ` finds rows of two versions that may differ, by fragment lists and by what `deletions`
 reads; `equal` says which values are the same; `one_row` follows a single row through versions.
 `version_files` lists what a version is read from, and `first_reads` compares it with what was
-written, before it is read.
+written, before it is read. `words` lists the words of a text index.
 """

@@ -154,11 +154,13 @@ def write_index(
     runner: Runner | None = None,
     *,
     adds: bool = False,
+    most_rows: int | None = None,
 ) -> BuiltIndex | None:
     """Write an index over all current rows; None while the table is empty.
 
     With `runner` other processes build it, one segment per group of fragments. What `adds` is over
-    the fragments that no segment of that name covers; None if there is none.
+    the fragments that no segment of that name covers, about `most_rows` of them; None if there is
+    none.
 
     Raises:
         NoColumnError: there is no such column.
@@ -173,6 +175,7 @@ def write_index(
     if adds:
         known = _covered(own, spec.name)
         covered = {number: files for number, files in covered.items() if number not in known}
+        covered = _first(own, covered, most_rows)
     if not covered:
         return None
     if spec.kind.startswith("IVF") and "num_partitions" not in spec.settings:
@@ -252,6 +255,25 @@ def _covered(handle: Handle, name: str) -> set[int]:
             for part in index.segments
             for number in part.fragment_ids
         }
+
+
+def _first(
+    handle: Handle, covered: dict[int, frozenset[str]], most_rows: int | None
+) -> dict[int, frozenset[str]]:
+    """Return the first fragments, at least one, that have not more than so many rows."""
+    if most_rows is None:
+        return covered
+    taken: dict[int, frozenset[str]] = {}
+    left = most_rows
+    for part in handle.dataset.get_fragments():
+        number = part.fragment_id
+        if number not in covered:
+            continue
+        left -= int(part.metadata.num_rows)
+        if taken and left < 0:
+            break
+        taken[number] = covered[number]
+    return taken
 
 
 def _data_files(handle: Handle) -> dict[int, frozenset[str]]:

@@ -303,9 +303,9 @@ class _Journal(contextlib.AbstractContextManager["_Journal"]):
         if self._path is None:
             return
         try:
-            if self._path.exists():
+            if self._path.is_file():
                 self._known = set(_entries(self._path.read_bytes()))
-            self._file = self._path.open("ab")
+            self._file = self._path.open("ab", buffering=0)
             self._file.write(b"\n")  # behind a line that was cut short
         except OSError as error:
             raise BadRequestError(
@@ -318,13 +318,22 @@ class _Journal(contextlib.AbstractContextManager["_Journal"]):
 
     def note(self, name: str, digest: str) -> None:
         if self._file is not None:
-            with self._guard:
-                self._file.write(orjson.dumps({"file": name, "digest": digest}) + b"\n")
-                self._file.flush()
+            line = orjson.dumps({"file": name, "digest": digest}) + b"\n"
+            try:
+                with self._guard:
+                    self._file.write(line)
+            except OSError as error:
+                raise self._full(error) from error
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
+
+    def _full(self, error: OSError) -> StorageError:
+        return StorageError(
+            f"the journal '{self._path}' cannot be written: {error.strerror}",
+            hint="make room, or name another file; what it says already counts",
+        )
 
 
 def _entries(content: bytes) -> Iterator[tuple[str, str]]:

@@ -41,10 +41,12 @@ def build_index(
     actor: str | None = None,
     *,
     adds: bool = False,
+    most_rows: int | None = None,
 ) -> bool:
     """Build an index over all rows, in the place of what has its name, and publish it.
 
-    What `adds` is over the rows that the index of that name does not cover, and comes beside it.
+    What `adds` is over the rows that the index of that name does not cover, or `most_rows` of them,
+    and comes beside it.
 
     Writers go on meanwhile; what they wrote is not in it. False if the table is empty, belongs to
     another branch, or was replaced, altered or compacted while the index was built.
@@ -52,7 +54,8 @@ def build_index(
     table = heads.current(branch).tables.get(key)
     if table is None or layout.fork_owner(table.branch) != branch:
         return False
-    built = write_index(kernel.tables, kernel.tables.open(*table.place), spec, runner, adds=adds)
+    base = kernel.tables.open(*table.place)
+    built = write_index(kernel.tables, base, spec, runner, adds=adds, most_rows=most_rows)
     if built is None:
         return False
     failpoint(AFTER_WRITE)
