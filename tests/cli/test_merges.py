@@ -168,7 +168,13 @@ def test_a_drawing_shows_what_merges_brought(cli, forked):
     forked("Ann", 50, "dev")
     forked("Bob", 51)
     assert cli("branch", "merge", "dev").code == 0
-    lines = cli("commit", "list", "--graph").out.splitlines()
-    assert lines[0].startswith("* ")
-    assert [line[:3] for line in lines[1:4]] == ["|\\", "| *", "|/"]
-    assert "branch=dev" in lines[2]
+    forked("Ann", 52, "dev")
+    forked("Bob", 53)
+    assert cli("branch", "merge", "dev").code == 0
+    lines = cli("commit", "list", "--graph", "--limit", "7").out.splitlines()
+    drawing = [line.partition("0")[0].rstrip() for line in lines]
+    expected = ["*", "|\\", "* |", "| *", "* |", "|\\|", "* |", "| *", "|/", "*", "*", "*"]
+    assert drawing[: len(expected)] == expected
+    assert ["branch=dev" in line for line in lines if line.startswith("| *")] == [True, True]
+    short = cli("commit", "list", "--graph", "--limit", "1").out.splitlines()
+    assert len(short) == 4, "what the line itself had before is not drawn as brought"

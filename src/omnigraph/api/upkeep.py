@@ -27,6 +27,8 @@ FindingKind = Literal[
     "lost_commits",
     "pending_sidecar",
     "unreadable_sidecar",
+    "unreadable_pin",
+    "unreadable_tag",
     "file_differs",
     "contract_lost",
     "missing_edges",

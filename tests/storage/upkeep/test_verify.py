@@ -88,6 +88,15 @@ def test_pending_work_is_told_but_harmless(graph):
     assert "unreadable_sidecar" in kinds(graph)
 
 
+def test_pins_and_tags_that_cannot_be_read_are_told_for_they_stop_cleanup(graph):
+    graph.tag("v1", graph.snapshot(), None, None)
+    assert kinds(graph) == set()
+    graph.kernel.objects.put(f"{layout.PINS_DIR}/x.json", b"{")
+    assert kinds(graph) == {"unreadable_pin"}
+    graph.kernel.objects.put(layout.tag("v1"), b"[]")
+    assert kinds(graph) == {"unreadable_pin", "unreadable_tag"}
+
+
 def test_forks_left_by_a_deleted_branch_are_told_but_harmless(graph):
     graph.branches.delete("side")
     assert "unreferenced_fork" in {finding.kind for finding in graph.verify()}

@@ -135,7 +135,7 @@ def _show(found: Diff, layout: Layout, *, stat: bool) -> None:
             for change in found:
                 say(change_line(change, color=color))
                 total += 1
-            say("nothing differs" if not total else f"{total} changes")
+            say("nothing differs" if not total else f"{total} change{'' if total == 1 else 's'}")
 
 
 @sharing

@@ -96,9 +96,18 @@ def live_pins(objects: Objects, clock: StoreClock) -> list[PinRecord]:
     Raises:
         FormatError: a pin cannot be read; cleanup must not guess what it protects.
     """
-    pins = [record for _, record in _stored(objects)]
+    pins = stored_pins(objects)
     now = clock.now_us() if pins else 0  # which time it is may cost a question to the store
     return [record for record in pins if record.expires_at_us > now]
+
+
+def stored_pins(objects: Objects) -> list[PinRecord]:
+    """Return every pin, whether it has expired or not.
+
+    Raises:
+        FormatError: a pin cannot be read.
+    """
+    return [record for _, record in _stored(objects)]
 
 
 def being_loaded(pins: Iterable[PinRecord]) -> dict[tuple[str, str | None], int]:

@@ -18,7 +18,9 @@ from omnigraph.api.upkeep import DriftKind, Finding
 from omnigraph.base.ids import BranchName
 from omnigraph.errors import FormatError, NotFoundError, StorageError
 from omnigraph.storage.branches.lifecycle import live_branches, lost_branches
+from omnigraph.storage.branches.tags import list_tags
 from omnigraph.storage.files import layout
+from omnigraph.storage.files.pins import stored_pins
 from omnigraph.storage.files.records import TableVersion
 from omnigraph.storage.files.sidecar import SidecarError, list_sidecars
 from omnigraph.storage.kernel import Kernel
@@ -72,6 +74,7 @@ def verify(kernel: Kernel, heads: Heads) -> list[Finding]:
     found += _check_forks(kernel, checked)
     found += _check_datasets(kernel, heads)
     found += _check_sidecars(kernel)
+    found += _check_what_stays(kernel)
     found += _check_files(kernel, heads, checked)
     return found
 
@@ -325,6 +328,18 @@ def _check_datasets(kernel: Kernel, heads: Heads) -> Iterator[Finding]:
     for location in unused:
         detail = "of a dropped or never published table; cleanup removes it when it is old"
         yield Finding("unreferenced_dataset", location, detail, True)
+
+
+def _check_what_stays(kernel: Kernel) -> Iterator[Finding]:
+    """Tell pins and tags that cannot be read: nobody can say what they keep, so nothing may go."""
+    try:
+        stored_pins(kernel.objects)
+    except FormatError as error:
+        yield Finding("unreadable_pin", layout.PINS_DIR, str(error))
+    try:
+        list_tags(kernel)
+    except FormatError as error:
+        yield Finding("unreadable_tag", layout.TAGS_DIR, str(error))
 
 
 def _check_sidecars(kernel: Kernel) -> Iterator[Finding]:
