@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export LANCE_LOG := error
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak lint check coverage pythons package format bench prove lock clean
+.PHONY: help setup demo test soak lint check coverage pythons package docs format bench prove lock clean
 
 help:            ## list the targets
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -78,10 +78,18 @@ package: $(STAMP) ## build wheel and sdist into dist/, then walk a first session
 	$(BIN)/python -m hatchling build -d dist
 	$(BIN)/python tests/support/clean_session.py dist
 
+$(VENV)/.docs: $(STAMP) requirements-docs.lock
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-docs.lock
+	@touch $(VENV)/.docs
+
+docs: $(VENV)/.docs ## the documents as a site in site/, every link checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
 lock:            ## pin again (needs uv); names no package host
 	uv pip compile pyproject.toml $(EXTRAS) $(PIN) --output-file requirements.lock
 	uv pip compile pyproject.toml $(EXTRAS) --extra bench $(PIN) --output-file requirements-bench.lock
 	uv pip compile pyproject.toml --extra server --extra aws $(PIN) --output-file requirements-server.lock
+	uv pip compile pyproject.toml $(EXTRAS) --extra docs $(PIN) --output-file requirements-docs.lock
 
 clean:           ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
