@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +15,9 @@ Floats = npt.NDArray[np.float64]
 
 _STEPS = 120
 _SMALL = 24
-"""Up to so many nodes every arrow says what it is."""
+"""Up to so many arrows each says what it is; of more, the pointer has to ask."""
 _RADIUS = 9.0
-_LABEL = 24
+_LABEL = 20
 """Characters of a label that are shown; the whole of it shows under the pointer."""
 _COLOURS = (
     *("#3b6fb6", "#b5542d", "#3f8a5a", "#8a4fa3", "#a67c00"),
@@ -48,7 +48,7 @@ def drawn(dots: Sequence[Dot], arrows: Sequence[Arrow]) -> str:
     """Return the dots and arrows as one SVG element."""
     if not dots:
         return '<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"></svg>'
-    side = float(np.clip(130 * math.sqrt(len(dots)), 260, 1_400))
+    side = float(np.clip(180 * math.sqrt(len(dots)), 320, 1_600))
     at = placed(len(dots), np.array([(one.source, one.target) for one in arrows]).reshape(-1, 2))
     at = 60 + at * np.array([side - 120, 0.7 * side - 120])
     tip = "omnigraph-tip"
@@ -60,9 +60,10 @@ def drawn(dots: Sequence[Dot], arrows: Sequence[Arrow]) -> str:
         f'<defs><marker id="{tip}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
         'markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" fill="#8a8f98"/></marker></defs>'
     )
-    lines = [_line(one, at, tip, named=len(dots) <= _SMALL) for one in arrows]
-    marks = [_mark(one, place) for one, place in zip(dots, at, strict=True)]
-    return "".join([head, *lines, *marks, _legend(dots), "</svg>"])
+    colours = _colours(one.kind for one in dots)
+    lines = [_line(one, at, tip, named=len(arrows) <= _SMALL) for one in arrows]
+    marks = [_mark(one, place, colours) for one, place in zip(dots, at, strict=True)]
+    return "".join([head, *lines, *marks, _legend(colours), "</svg>"])
 
 
 def placed(count: int, ends: npt.NDArray[np.int64]) -> Floats:
@@ -72,7 +73,7 @@ def placed(count: int, ends: npt.NDArray[np.int64]) -> Floats:
     """
     angle = np.arange(count) * 2.399963  # the golden angle spreads a sunflower's seeds
     at = np.sqrt((np.arange(count) + 0.5) / count)[:, None] * np.c_[np.cos(angle), np.sin(angle)]
-    near = 1.6 / math.sqrt(count)
+    near = 2.0 / math.sqrt(count)
     ends = ends[ends[:, 0] != ends[:, 1]]
     for step in range(_STEPS if count > 1 else 0):
         away = at[:, None] - at[None]
@@ -112,11 +113,11 @@ def _line(one: Arrow, at: Floats, tip: str, *, named: bool) -> str:
     return f'{line}<text {place} fill="#6b7280" text-anchor="middle" font-size="9">{words}</text>'
 
 
-def _mark(dot: Dot, place: Floats) -> str:
+def _mark(dot: Dot, place: Floats, colours: Mapping[str, str]) -> str:
     label = dot.label if len(dot.label) <= _LABEL else dot.label[: _LABEL - 1] + "…"
     x, y = place
     return (
-        f'<g><circle cx="{x:.1f}" cy="{y:.1f}" r="{_RADIUS}" fill="{_colour(dot.kind)}"/>'
+        f'<g><circle cx="{x:.1f}" cy="{y:.1f}" r="{_RADIUS}" fill="{colours[dot.kind]}"/>'
         f'<text x="{x:.1f}" y="{y + 3.5:.1f}" fill="#fff" text-anchor="middle" font-size="9">'
         f"{html.escape(dot.kind[:1])}</text>"
         f'<text x="{x:.1f}" y="{y + 21:.1f}" fill="currentColor" text-anchor="middle">'
@@ -125,18 +126,23 @@ def _mark(dot: Dot, place: Floats) -> str:
     )
 
 
-def _legend(dots: Sequence[Dot]) -> str:
-    kinds = dict.fromkeys(one.kind for one in dots)
+def _legend(colours: Mapping[str, str]) -> str:
     parts = []
-    for row, kind in enumerate(kinds):
+    for row, (kind, colour) in enumerate(colours.items()):
         y = 14 + 16 * row
         parts.append(
-            f'<circle cx="10" cy="{y}" r="5" fill="{_colour(kind)}"/>'
+            f'<circle cx="10" cy="{y}" r="5" fill="{colour}"/>'
             f'<text x="20" y="{y + 4}" fill="currentColor">{html.escape(kind)}</text>'
         )
     return "".join(parts)
 
 
-def _colour(kind: str) -> str:
-    """Return the colour of a type: the same in every picture."""
-    return _COLOURS[zlib.crc32(kind.encode()) % len(_COLOURS)]
+def _colours(kinds: Iterable[str]) -> dict[str, str]:
+    """Return a colour for every type: its own in most pictures, and no other's in this one."""
+    found: dict[str, str] = {}
+    for kind in sorted(set(kinds)):
+        first = zlib.crc32(kind.encode())
+        wheel = [_COLOURS[(first + step) % len(_COLOURS)] for step in range(len(_COLOURS))]
+        free = [colour for colour in wheel if colour not in found.values()]
+        found[kind] = (free or wheel)[0]
+    return found
