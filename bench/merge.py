@@ -21,7 +21,7 @@ Measured on a shared machine with two cores:
     merge of 100 rows a side into a million            1.9 x of into ten thousand
     merge of 1 row a side, 8 types, 100,000 rows       21 ms
     merge of a million new rows                        0.08 s, disk + 0.1 %
-    history of 13 versions of a row                    50 ms of ten thousand rows, 57 ms of a million
+    history of 13 versions of a row                    50 ms of 10,000 rows, 57 ms of a million
 """
 
 from __future__ import annotations
