@@ -614,3 +614,20 @@ class TestTheWordsOfATextIndex:
         assert len(letters) > 130_000
         texts = [f"x{letter}y" for letter in letters]
         assert self.words(tmp_path, texts) >= set(texts)
+
+
+def test_a_scan_of_chosen_fragments_yields_them_in_the_order_they_are_given(tmp_path):
+    """Single rows are picked out of several fragments by how many rows came before."""
+    uri = str(tmp_path / "t.lance")
+    for start in range(0, 20, 5):
+        lance.write_dataset(pa.table({"a": range(start, start + 5)}), uri, mode="append")
+    dataset = lance.dataset(uri)
+    dataset.delete("a in (6, 11)")
+    parts = lance.dataset(uri).get_fragments()
+    for order in ([0, 1, 2, 3], [3, 1, 0, 2]):
+        chosen = [parts[at] for at in order]
+        found = lance.dataset(uri).scanner(fragments=chosen, scan_in_order=True).to_table()
+        rows = [row for at in order for row in range(5 * at, 5 * at + 5) if row not in (6, 11)]
+        assert found["a"].to_pylist() == rows
+        counts = [part.metadata.num_rows for part in chosen]
+        assert counts == [part.count_rows() for part in chosen]

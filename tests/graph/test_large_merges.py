@@ -15,6 +15,7 @@ from omnigraph.engine.merge import large
 from omnigraph.engine.merge.large import Large, Means
 from omnigraph.engine.merge.resolve import resolutions
 from omnigraph.engine.merge.run import Request, merge
+from omnigraph.storage.delta.table import TableDelta
 from tests.support.fast import FAST
 
 SCHEMA = """
@@ -36,7 +37,6 @@ COUNT = 300
 @pytest.fixture(autouse=True)
 def everything_is_large(monkeypatch):
     monkeypatch.setattr(large, "LARGE", 0)
-    monkeypatch.setattr(large, "FEW", 0)
     monkeypatch.setattr(large, "RANGE", 4_000)
 
 
@@ -196,6 +196,17 @@ def test_a_commit_of_many_rows_is_undone_and_repeated(graph, ranges):
     graph.cherry_pick(made.commit_id, branch="main")
     assert rows(graph) == after
     assert ranges == ["Doc", "Doc"]
+
+
+def test_few_rows_are_not_asked_how_wide_they_are(graph, monkeypatch):
+    def asked(*_, **__):
+        raise AssertionError("rows were read for nothing")
+
+    monkeypatch.setattr(large, "LARGE", large.MEMORY)
+    monkeypatch.setattr(TableDelta, "sizes", asked)
+    graph.load({"Doc": docs(range(100), "theirs")}, "merge", branch="side")
+    (done,) = graph.branches.merge("side").tables
+    assert done.updated == sum(at % 7 != 0 for at in range(100))
 
 
 PROGRAM = """

@@ -204,7 +204,6 @@ def linked_from(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(rows, "LINKED_FROM", 1 if request.param == "by link" else 1 << 40)
     if request.param == "by ranges":
         monkeypatch.setattr(large, "LARGE", 0)
-        monkeypatch.setattr(large, "FEW", 0)
         monkeypatch.setattr(large, "RANGE", 64)
 
 

@@ -122,7 +122,7 @@ class Worker:
     def run(self) -> None:
         threading.Thread(target=self.obey, daemon=True).start()
         if self.config["number"] % 2:  # every other process merges as if tables were large
-            large.LARGE = large.FEW = 0
+            large.LARGE = 0
         with self.open() as graph:
             self.note("ready", str(self.config["number"]))
             threads = [

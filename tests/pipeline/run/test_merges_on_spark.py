@@ -22,7 +22,6 @@ SCHEMA = """node Doc {
 @pytest.fixture(autouse=True)
 def everything_is_large(monkeypatch):
     monkeypatch.setattr(large, "LARGE", 0)
-    monkeypatch.setattr(large, "FEW", 0)
     monkeypatch.setattr(large, "RANGE", 2_000)
 
 

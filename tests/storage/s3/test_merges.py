@@ -18,7 +18,6 @@ def test_branches_merge_on_an_object_store(root, options, way, monkeypatch):
     monkeypatch.setattr(rows, "LINKED_FROM", 1 if way == "by link" else 1 << 40)
     if way == "by ranges":
         monkeypatch.setattr(large, "LARGE", 0)
-        monkeypatch.setattr(large, "FEW", 0)
     with omnigraph.init(root, SCHEMA, options=GraphOptions(storage=options)) as graph:
         for name in ("ada", "bo", "cy"):
             put(graph, name, 30)

@@ -47,8 +47,9 @@ LARGE = MEMORY
 """Bytes of rows that may differ from which on a table is merged range by range."""
 RANGE = 8 << 20
 """Bytes of one range, of all sides together: ids are not spread evenly, and rows are copied."""
-FEW = 8_192
-"""Rows that are not even asked how wide they are."""
+_SQUEEZED = 8
+"""Rows take this much more room in memory than in files, if they are few; more are looked at."""
+_FEW = 100_000
 _RUN = 8 << 20
 _PARTS_PER_WORKER = 2
 _BATCH_ROWS = 8_192
@@ -167,7 +168,10 @@ class Large:
             without: fragments of theirs that are taken over as they are.
             disputed: ids of rows in which several bases differ.
         """
-        if sum(delta.candidates) <= FEW or sum(delta.sizes(without=without)) <= LARGE:
+        stored, rows = delta.stored_bytes(without=without), sum(delta.candidates)
+        if rows <= _FEW and stored * _SQUEEZED <= LARGE:
+            return False
+        if sum(delta.sizes(without=without)) <= LARGE:
             return False
         deltas = (delta, other)
         out = (frozenset(without), frozenset[int]())

@@ -164,6 +164,11 @@ class TableDelta:
         before, after = self._sides(self.columns, without)
         return _size(before), _size(after)
 
+    def stored_bytes(self, *, without: Collection[int] = ()) -> float:
+        """Return about how many bytes of files the candidates of both sides are, from metadata."""
+        after = None if self._after is None else self._after.without(without)
+        return sum(one.stored_bytes for one in (self._before, after) if one is not None)
+
     def some_ids(self, *, without: Collection[int] = ()) -> Iterator[pa.Array]:
         """Yield the ids of the candidates of both sides, piece by piece."""
         if not self.is_empty_at_list_level:

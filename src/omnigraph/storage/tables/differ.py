@@ -9,6 +9,7 @@ over are candidates; whether they really differ, only their content can tell.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -54,6 +55,11 @@ class _Some:
     physical: Offsets
     logical: Offsets
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether so many rows of the fragment are wanted that it is scanned."""
+        return len(self.physical) * _DENSE > self.fragment.physical_rows
+
 
 @dataclass(frozen=True, slots=True)
 class OwnFragment:
@@ -83,6 +89,13 @@ class Candidates:
         return sum(part.metadata.num_rows for part in self.whole) + sum(
             len(part.physical) for part in self.some
         )
+
+    @property
+    def stored_bytes(self) -> float:
+        """Return their share of the bytes of their files; without end where Lance noted none."""
+        shares = [(part.metadata, part.metadata.num_rows) for part in self.whole]
+        shares += [(one.fragment.metadata, len(one.physical)) for one in self.some]
+        return sum(_bytes_of(part) * rows / max(part.physical_rows, 1) for part, rows in shares)
 
     @property
     def fragments(self) -> int:
@@ -134,12 +147,10 @@ class Candidates:
     def _read(self, columns: Sequence[str], *, with_address: bool) -> Iterator[pa.Table]:
         if self.whole:
             yield from _scan(self.handle, self.whole, columns, with_address=with_address)
-        few: list[_Some] = []
-        for part in self.some:
-            if len(part.physical) * _DENSE > part.fragment.physical_rows:
-                yield from _among(self.handle, part, columns, with_address=with_address)
-            else:
-                few.append(part)
+        dense = [one for one in self.some if one.is_dense]
+        few = [one for one in self.some if not one.is_dense]
+        if dense:
+            yield from _among(self.handle, dense, columns, with_address=with_address)
         take = partial(_filter, self.handle) if with_address else _take
         for start in range(0, len(few), _TAKES_AT_ONCE):
             group = few[start : start + _TAKES_AT_ONCE]
@@ -242,6 +253,10 @@ def _by_files(handle: Handle) -> Mapping[_FileKey, LanceFragment] | None:
     return found if len(found) == len(parts) else None
 
 
+def _bytes_of(part: FragmentMetadata) -> float:
+    return sum(file.file_size_bytes or math.inf for file in part.files)
+
+
 def _file_key(part: FragmentMetadata) -> _FileKey:
     files = sorted((file.path, tuple(file.fields)) for file in part.files)
     return (*files, *(repr(overlay) for overlay in part.overlays or ()))
@@ -303,14 +318,19 @@ def _scan(
 
 
 def _among(
-    handle: Handle, part: _Some, columns: Sequence[str], *, with_address: bool
+    handle: Handle, parts: Sequence[_Some], columns: Sequence[str], *, with_address: bool
 ) -> Iterator[pa.Table]:
-    """Yield single rows of a fragment by scanning it."""
+    """Yield single rows of fragments by scanning them, one after another, at once."""
+    ends = np.cumsum([part.fragment.metadata.num_rows for part in parts])
+    wanted = np.concatenate(
+        [part.logical + start for part, start in zip(parts, [0, *ends[:-1]], strict=True)]
+    )
     passed = 0
-    for rows in _scan(handle, [part.fragment], columns, with_address=with_address):
-        start, end = np.searchsorted(part.logical, [passed, passed + len(rows)])
+    fragments = [part.fragment for part in parts]
+    for rows in _scan(handle, fragments, columns, with_address=with_address):
+        start, end = np.searchsorted(wanted, [passed, passed + len(rows)])
         if end > start:
-            yield rows.take(pa.array(part.logical[start:end] - passed))
+            yield rows.take(pa.array(wanted[start:end] - passed))
         passed += len(rows)
 
 
