@@ -146,7 +146,8 @@ REFUSED = [
 ]
 NOT_OF_A_GRAPH = {
     ("fmt",), ("version",), ("schema", "check"), ("schema", "infer"), ("query", "check"),
-    ("policy", "validate"), ("policy", "test"), ("policy", "explain"),
+    ("policy", "validate"), ("policy", "test"), ("policy", "explain"), ("local", "start"),
+    ("local", "stop"), ("local", "status"),
 }  # fmt: skip
 ELSEWHERE = {("shell",), ("doctor",)}
 """Told by tests of their own: one is typed into, the other is about the machine."""
