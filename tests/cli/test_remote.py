@@ -138,6 +138,8 @@ REFUSED = [
     ["schema", "plan", "--schema", "people.pg"],
     ["query", "lint", "-q", "people.gq"],
     ["verify"],
+    ["relocate"],
+    ["clone", "copy.omni"],
     ["repair"],
     ["lock", "show"],
     ["lock", "break", "branch:main"],
