@@ -138,6 +138,8 @@ REFUSED = [
     ["schema", "plan", "--schema", "people.pg"],
     ["query", "lint", "-q", "people.gq"],
     ["verify"],
+    ["relocate"],
+    ["clone", "copy.omni"],
     ["repair"],
     ["lock", "show"],
     ["lock", "break", "branch:main"],
@@ -146,7 +148,8 @@ REFUSED = [
 ]
 NOT_OF_A_GRAPH = {
     ("fmt",), ("version",), ("schema", "check"), ("schema", "infer"), ("query", "check"),
-    ("policy", "validate"), ("policy", "test"), ("policy", "explain"),
+    ("policy", "validate"), ("policy", "test"), ("policy", "explain"), ("local", "start"),
+    ("local", "stop"), ("local", "status"),
 }  # fmt: skip
 ELSEWHERE = {("shell",), ("doctor",)}
 """Told by tests of their own: one is typed into, the other is about the machine."""

@@ -152,7 +152,7 @@ def test_queries_come_from_text_or_from_a_file(graph, tmp_path):
     assert len(graph.query(str(path), "friends", {"name": "Alice"})) == 2
     with pytest.raises(NotFoundError, match=r"q2\.gq"):
         graph.query(tmp_path / "q2.gq")
-    with pytest.raises(BadRequestError, match="2 queries"):
+    with pytest.raises(BadRequestError, match="multiple queries"):
         graph.query(path, params={"name": "Alice"})
     with pytest.raises(NotFoundError, match="query 'friend' not found"):
         graph.query(path, "friend")

@@ -334,6 +334,13 @@ def test_who_sees_some_rows_reads_those_and_is_refused_what_needs_all(graph):
     assert [row["n"] for row in guard.branch("main").query(ALL).to_dicts()] == ["eve"]
     at = graph.snapshot().commit_id
     assert [row["n"] for row in guard.at(at).query(ALL).to_dicts()] == ["eve"]
+    graph.tags.create("v1")
+    newest = graph.snapshot().manifest_version
+    for moment in ("v1", newest):
+        assert [row["n"] for row in guard.at(moment).query(ALL).to_dicts()] == ["eve"]
+    for moment in ("v1", newest, "main@2"):
+        changes = guard.diff(moment, "main", images="after").to_dicts()
+        assert "ada" not in {one["id"] for one in changes}
     assert b"ada" not in b"".join(guard.iter_export())
     assert [row["n"] for row in guard.branch("dev").query(ALL).to_dicts()] == ["ada"]
     for name, call in calls(guard, graph):

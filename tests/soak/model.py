@@ -94,7 +94,10 @@ class State:
         self.q = dict(args["q"])
 
     def answer(self, question: str, args: Args) -> Any:
-        """Return what a read must have answered."""
+        """Return what a read must have answered; with `least`, who sees some nodes only."""
+        if "least" in args:
+            rest = {name: value for name, value in args.items() if name != "least"}
+            return self.seen(args["least"]).answer(question, rest)
         match question:
             case "nodes":
                 return sorted([k, v] for k, v in self.p.items())
@@ -117,6 +120,13 @@ class State:
                 return sorted(k for k in self.p if k not in linked)
             case _:
                 raise ModelError(f"nobody can ask {question}")
+
+    def seen(self, least: int) -> State:
+        """Return what is there for who sees nodes from a value on, and edges between them."""
+        found = self.copy()
+        found.p = {k: v for k, v in self.p.items() if v >= least}
+        found.e = {w: (a, b) for w, (a, b) in self.e.items() if a in found.p and b in found.p}
+        return found
 
     def copy(self) -> State:
         return State(dict(self.p), dict(self.q), dict(self.e))

@@ -12,6 +12,8 @@ from typing import Any
 from omnigraph.api.changes import EntityChange
 from omnigraph.api.history import GraphCommit
 from omnigraph.api.merges import STRATEGIES, MergeConflictError
+from omnigraph.api.query import QueryResult
+from omnigraph.api.visibility import RowRules
 from omnigraph.errors import NotFoundError
 from omnigraph.graph import Graph
 from omnigraph.storage.upkeep.cleanup import CleanupPolicy
@@ -141,9 +143,8 @@ def overwrite(turn: Turn) -> None:
     load(turn, "overwrite", [node("Q", k, v) for k, v in rows.items()], q=rows)
 
 
-def read(turn: Turn) -> None:
-    """Ask something of a branch, now or at a commit of its past."""
-    question, args = turn.dice.choice(
+def a_question(turn: Turn) -> tuple[str, dict[str, Any]]:
+    return turn.dice.choice(
         [
             ("nodes", {}),
             ("others", {}),
@@ -155,6 +156,11 @@ def read(turn: Turn) -> None:
             ("missing", {}),
         ]
     )
+
+
+def read(turn: Turn) -> None:
+    """Ask something of a branch, now or at a commit of its past."""
+    question, args = a_question(turn)
     at = None
     if turn.dice.random() < 0.2:
         commits = turn.graph.commits.list(turn.branch, all=True, reverse=True)
@@ -162,12 +168,26 @@ def read(turn: Turn) -> None:
     ask(turn, question, args, at)
 
 
+def read_some(turn: Turn) -> None:
+    """Ask as somebody who sees the nodes from a value on, and the edges between them."""
+    (question, args), least = a_question(turn), turn.dice.choice([100, 300, 600])
+    rules = RowRules.of({"P": frozenset({f"$n.v >= {least}"}), "Q": None, "E": None})
+    result = turn.graph.under(rules).query(QUERIES, question, args, branch=turn.branch)
+    told(turn, result, question, args | {"least": least}, was_past=False)
+
+
 def ask(turn: Turn, question: str, args: dict[str, Any], at: str | None = None) -> None:
     """Ask one thing and note the answer, with the commit it was given for."""
     result = turn.graph.query(QUERIES, question, args, branch=turn.branch, at=at)
+    told(turn, result, question, args, was_past=at is not None)
+
+
+def told(
+    turn: Turn, result: QueryResult, question: str, args: dict[str, Any], *, was_past: bool
+) -> None:
     rows = sorted(list(row) for row in result.to_tuples())
     answer = [row[0] for row in rows] if question in LONE else rows
-    facts = {"question": question, "args": args, "answer": answer, "was_past": at is not None}
+    facts = {"question": question, "args": args, "answer": answer, "was_past": was_past}
     turn.note("read", turn.name, branch=turn.branch, commit=result.commit_id, **facts)
 
 
@@ -391,6 +411,7 @@ WRITES: dict[Callable[[Turn], None], int] = {
 }
 READS: dict[Callable[[Turn], None], int] = {
     read: 40,
+    read_some: 4,
     stream: 4,
     export: 2,
     look_back: 4,

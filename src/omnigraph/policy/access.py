@@ -90,9 +90,8 @@ class Gate:
             yield parse_branch(branch)
             return
         for part in moment.split(_SINCE_FORK):
-            found = self._branch_of(part)
-            if found is not None:
-                yield found
+            # What has no such name now may have it in a moment: nobody sees more by that.
+            yield self._branch_of(part) or BranchName(DEFAULT_BRANCH)
 
     def _branch_of(self, part: str) -> BranchName | None:
         """Return the branch a part of the past belongs to; None if nothing has that name."""
