@@ -8,7 +8,10 @@
 
 Measured on a shared machine with two cores:
 
-    MEASURED
+    segment over 10,000 rows              0.05 x the index over a million (6 ms and 125 ms)
+    the same with its durable commit      0.13 x
+    optimize of 1,000 fragments           1.5 x compact_files, which does not wait for the disk
+    verify --deep                         0.97 x the time of SHA-256 alone, 1.9 GB/s
 """
 
 from __future__ import annotations

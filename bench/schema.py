@@ -9,7 +9,8 @@
 
 Measured on a shared machine with two cores:
 
-    MEASURED
+    add + rename + drop                   1.0 x of two empty types (10 ms)
+    backfill over a million rows          2.4 x add_columns
 """
 
 from __future__ import annotations

@@ -286,3 +286,12 @@ def test_upkeep_stops_between_two_indexes(graph, monkeypatch):
         graph.store, graph.catalog, "main", stopped=lambda: next(asked)
     )
     assert built == 1
+
+
+def test_a_large_load_of_a_run_is_looked_after_too(watched):
+    with watched.run("main") as run:
+        run.load(people(50), "append")
+        watched.store.wait_for_upkeep(60)
+    watched.store.maintain()
+    assert state_of(watched, "id").status is IndexStatus.CURRENT
+    assert len(watched.query(QUERIES[3])) == 49

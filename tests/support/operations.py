@@ -422,6 +422,17 @@ def _index(store: GraphStore) -> None:
     store.drop_index(A, "a_by_id")
 
 
+def _half_indexed(root: Path | str, options: StorageOptions = QUIET) -> None:
+    """Prepare a graph with an index that does not cover the newest rows."""
+    with new_graph(root, options) as store:
+        store.build_index(A, IndexSpec("id", "BTREE", "a_by_id"))
+        write(store, {A: {"late": 1}})
+
+
+def _grow_index(store: GraphStore) -> None:
+    store.build_index(A, IndexSpec("id", "BTREE", "a_by_id"), adds=True)
+
+
 def _old_format(root: Path) -> None:
     """Prepare a graph as an older program left it: no head row, no commits in the manifest."""
     with new_graph(root, QUIET) as store:
@@ -469,6 +480,7 @@ OPERATIONS: dict[str, Operation] = {
         Operation("cleanup", _with_garbage, _cleanup, GREEDY, forgets=True),
         Operation("branch from a past commit", _plain, _branch_from_past),
         Operation("index", _plain, _index),
+        Operation("index segment", _half_indexed, _grow_index),
         Operation("upgrade", _old_format, _only_open),
         Operation(
             "recovery: nothing moved", _left_after("publish.after_sidecar=raise"), _only_open

@@ -82,7 +82,7 @@ def ensure_indexes(
         spec = _named(spec, known)
         found = known.get(spec.name)
         status, reason = IndexStatus.CURRENT, None
-        if found is None or found.unindexed_rows:
+        if found is None or found.unindexed_rows or _is_other(found, spec):
             done = IndexStatus.BUILT if found is None else IndexStatus.REFRESHED
             adds = found is not None and found.is_sorted and not found.is_worn
             reason = _build(store, snapshot, key, spec, runner, actor, adds=adds)
@@ -119,7 +119,8 @@ def reconcile_indexes(
             known = usable_indexes(store.kernel.tables, snapshot.handle(key))
             spec = _named(spec, known)
             found = known.get(spec.name)
-            if not _is_due(found, table.row_count) or store.being_loaded(key, branch):
+            due = _is_due(found, table.row_count) or (found is not None and _is_other(found, spec))
+            if not due or store.being_loaded(key, branch):
                 continue
             if _not_yet(snapshot, key, spec) is not None:
                 continue
@@ -135,6 +136,12 @@ def reconcile_indexes(
         except (LostIndexError, NoColumnError, TableNotFoundError) as error:
             log.info("upkeep leaves %s of %s on '%s' alone: %s", spec.name, key, branch, error)
     return built
+
+
+def _is_other(found: IndexInfo, spec: IndexSpec) -> bool:
+    """Whether a text index was built otherwise than it is now: nobody would ask it."""
+    wanted = spec.settings.items() if spec.kind == "INVERTED" else ()
+    return any(found.told.get(word) != value for word, value in wanted)
 
 
 def _is_due(found: IndexInfo | None, rows: int) -> bool:

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import omnigraph
+from omnigraph.api.upkeep import IndexStatus
 from omnigraph.engine.image.analyzer import analyze, normalise
 from omnigraph.engine.read import selective
 from omnigraph.graph.options import GraphOptions
@@ -129,6 +130,14 @@ def test_an_index_that_folds_words_is_not_asked(tmp_path, used):
     with omnigraph.connect(tmp_path / "o.omni", options=options(image_bytes=0)) as cold:
         assert len(cold.query(FIND % "", params={"t": "die"})) == 2_100
     assert used == [None]
+    with omnigraph.connect(tmp_path / "o.omni", options=options()) as graph:
+        (text,) = [
+            one for one in graph.ensure_indices() if (one.kind, one.column) == ("INVERTED", "body")
+        ]
+        assert text.status is IndexStatus.REFRESHED
+    with omnigraph.connect(tmp_path / "o.omni", options=options(image_bytes=0)) as cold:
+        assert len(cold.query(FIND % "", params={"t": "graph7"})) == 1
+    assert used == [None, 1]
 
 
 @given(st.from_regex(r"[A-Za-z0-9]{1,14}", fullmatch=True))

@@ -54,6 +54,7 @@ def test_files_of_an_object_store_are_loaded_into_a_graph_there(far, options, sp
     assert rows(far, "node:Person") == found["node:Person"]
     far.load({"Note": f"s3://{BUCKET}/in/Note.parquet"}, "append")
     assert len(rows(far, "node:Note")) == 2
+    assert far.store.check_files() == [], "whoever wrote a file took its digest"
 
 
 class FarContext:

@@ -10,9 +10,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
+import orjson
 import pyarrow as pa
-from lance.fragment import FragmentMetadata, LanceFragment
+from lance.fragment import LanceFragment
 from lance.optimize import Compaction, CompactionOptions, CompactionTask, RewriteResult
 
 from omnigraph.base.runner import Runner
@@ -30,6 +32,8 @@ from omnigraph.storage.tables.tasks import (
 )
 
 Place = tuple[str, str | None, int]
+_Files = tuple[tuple[str, ...], str | None]
+"""The data files of a fragment, and its deletion file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,8 @@ class Compacted:
     """Rewritten fragments that wait for their commit."""
 
     results: tuple[RewriteResult, ...]
-    merged: tuple[FragmentMetadata, ...]
+    merged: Mapping[int, _Files]
+    """The fragments that were merged."""
     indexes: frozenset[str]
     """The index segments there were: Lance refuses a compaction that an index has outrun."""
     files: tuple[str, ...]
@@ -80,7 +85,7 @@ def rewrite_fragments(
     files = tuple(f"{home}/{file.path}" for part in fresh for file in part.files)
     return Compacted(
         results,
-        tuple(part for result in results for part in result.original_fragments),  # type: ignore[attr-defined]  # missing in pylance's stubs
+        {part["id"]: _files_stated(part) for one in done for part in _originals(one.result)},
         _segments(own),
         files + blob_files(tables, own, files),
         {f"{handle.files_at}/{name}": told for one in done for name, told in one.digests},
@@ -129,8 +134,11 @@ def still_fits(compacted: Compacted, newer: Handle) -> bool:
     with lance_errors(f"looking at the fragments of {newer}"):
         if _segments(newer) != compacted.indexes:
             return False
-        present = {part.fragment_id: part.metadata for part in newer.dataset.get_fragments()}
-        return all(_is_same(part, present.get(part.id)) for part in compacted.merged)
+        present = {
+            part.fragment_id: (tuple(file.path for file in part.data_files()), part.deletion_file())
+            for part in newer.dataset.get_fragments()
+        }
+    return all(_is_same(files, present.get(at)) for at, files in compacted.merged.items())
 
 
 def _segments(handle: Handle) -> frozenset[str]:
@@ -139,12 +147,23 @@ def _segments(handle: Handle) -> frozenset[str]:
     )
 
 
-def _is_same(old: FragmentMetadata, new: FragmentMetadata | None) -> bool:
-    return (
-        new is not None
-        and [file.path for file in old.files] == [file.path for file in new.files]
-        and old.deletion_file == new.deletion_file
-    )
+def _originals(result: str) -> list[dict[str, Any]]:
+    """Return the fragments a rewrite began with; Lance takes long to make objects of many."""
+    found: list[dict[str, Any]] = orjson.loads(result)["original_fragments"]
+    return found
+
+
+def _files_stated(part: Mapping[str, Any]) -> _Files:
+    gone = part.get("deletion_file")
+    ending = None if gone is None else f"/{part['id']}-{gone['read_version']}-{gone['id']}."
+    return tuple(file["path"] for file in part["files"]), ending
+
+
+def _is_same(old: _Files, new: _Files | None) -> bool:
+    """Whether a fragment is as it was; where a deletion file lies does not matter, but which."""
+    if new is None or old[0] != new[0] or (old[1] is None) != (new[1] is None):
+        return False
+    return old[1] is None or old[1] in f"/{new[1]}"
 
 
 def commit_compaction(tables: Tables, compacted: Compacted, base: Handle) -> Handle:

@@ -17,6 +17,8 @@ from omnigraph.storage.tables.handle import Handle, Tables
 from omnigraph.storage.tables.version_files import VersionFile, version_files
 
 Place = tuple[str, str | None, int]
+_MOST = 100_000
+"""So many files and versions are remembered; beyond that they are looked at again."""
 
 
 class FirstReads:
@@ -48,6 +50,9 @@ class FirstReads:
             if found != digests[file.name]:
                 raise _damaged(handle, file, found)
         with self._guard:
+            if len(self._sound) > _MOST or len(self._places) > _MOST:
+                self._sound.clear()
+                self._places.clear()
             self._sound.update(files)
             self._places.add((handle.location, handle.branch, handle.version))
 

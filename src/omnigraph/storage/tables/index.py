@@ -60,6 +60,8 @@ class IndexInfo:
     columns: tuple[str, ...]
     kind: str
     unindexed_rows: int
+    told: Mapping[str, Any] = field(default_factory=dict)
+    """What Lance tells of how it was built; not all of what it was asked for."""
     is_worn: bool = False
     """Whether it is better built anew than continued: lookups ask every segment, dead or alive."""
 
@@ -128,6 +130,7 @@ def _described(index: Any, physical: dict[int, int], live: dict[int, int]) -> In
         tuple(index.field_names),
         str(index.index_type),
         sum(live.values()) - rows,
+        dict(index.details or {}),
         len(index.segments) > most or dead > MOST_DEAD,
     )
 
