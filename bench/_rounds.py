@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 ROUNDS = 5
@@ -53,3 +55,12 @@ def compare(
     sys.stdout.write(f"{title:34} {'   '.join(parts)}\n")
     sys.stdout.flush()
     return medians
+
+
+def sync(path: Path) -> None:
+    """Force a file to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
