@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import omnigraph
-from omnigraph.errors import AlreadyExistsError, ConflictError, FormatError, NotFoundError
+from omnigraph.errors import AlreadyExistsError, FormatError, NotFoundError
 from omnigraph.storage.files.objects import Objects
 from omnigraph.storage.upkeep import copying
 from tests.support.fast import FAST
@@ -116,18 +116,27 @@ def test_a_copy_beside_a_writer_is_one_whole_state(original, tmp_path):
         add(copy, "later")
 
 
-def test_a_graph_that_is_never_quiet_is_refused(original, tmp_path, monkeypatch):
+def test_writers_of_a_graph_that_is_never_quiet_wait_and_go_on(original, tmp_path, monkeypatch):
     fill(original)
-    listed = copying._listed
+    listed, waiting = copying._listed, []
 
     def listed_and_written(source):
         found = listed(source)
-        add(original, f"x{len(found)}")
+        writer = threading.Thread(target=add, args=(original, f"x{len(waiting)}"))
+        writer.start()
+        writer.join(2)  # while the locks are held it has to wait
+        waiting.append(writer)
         return found
 
     monkeypatch.setattr(copying, "_listed", listed_and_written)
-    with pytest.raises(ConflictError, match="written to in each"):
-        omnigraph.clone(tmp_path / "a.omni", tmp_path / "b.omni", options=FAST)
+    omnigraph.clone(tmp_path / "a.omni", tmp_path / "b.omni", options=FAST)
+    for writer in waiting:
+        writer.join()
+    assert len(rows(original)) == 2 + len(waiting)
+    with omnigraph.connect(tmp_path / "b.omni", options=FAST) as copy:
+        assert 2 < len(rows(copy)) < 2 + len(waiting)
+        assert set(rows(copy)) < set(rows(original))
+        add(copy, "later")
 
 
 def test_a_copy_that_was_broken_off_is_no_graph(original, tmp_path, monkeypatch):

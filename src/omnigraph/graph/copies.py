@@ -27,7 +27,7 @@ def clone(
     Raises:
         NotFoundError: there is no graph.
         AlreadyExistsError: the place is not empty.
-        ConflictError: the graph is written to all the time.
+        ConflictError: its files vanish while no writer is at work.
         StorageError: the copy is not sound.
     """
     chosen = options or GraphOptions()

@@ -7,8 +7,9 @@ process that has an open store; start children with spawn or forkserver.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from os import PathLike
 from os.path import isfile
 from typing import TypeVar
@@ -80,6 +81,7 @@ from omnigraph.storage.options import DEFAULTS, StorageOptions
 from omnigraph.storage.recovery.healing import Recovered
 from omnigraph.storage.recovery.recover import entry_head, heal_torn_manifest, sweep
 from omnigraph.storage.tables.failures import DamagedError, SnapshotExpiredError
+from omnigraph.storage.tables.fork import branch_names
 from omnigraph.storage.tables.handle import Handle
 from omnigraph.storage.tables.index import IndexSpec
 from omnigraph.storage.upkeep.cleanup import CleanupPolicy, cleanup
@@ -625,11 +627,22 @@ def copy_store(
     progress: Progress | None = None,
 ) -> Copied:
     """Copy a graph to an empty place, with every branch, commit and tag; see `upkeep.copying`."""
-    root, home = _root(uri), _root(target)
+    kernel, home = build_kernel(_root(uri), options), _root(target)
     there = Objects(home, target_options or options, Counters())
     there.probe_create_only(f"{layout.STAGING_DIR}/probe")
-    here = Objects(root, options, Counters())
-    return copy_graph(here, there, home, listening(progress))
+    return copy_graph(
+        kernel.objects, there, home, listening(progress), partial(_writers_wait, kernel)
+    )
+
+
+@contextmanager
+def _writers_wait(kernel: Kernel) -> Iterator[None]:
+    """Hold every lock of a graph, in the order in which others take two of them."""
+    with ExitStack() as held:
+        held.enter_context(kernel.locks.hold(REFS_LOCK, "clone"))
+        for branch in (layout.MAIN, *sorted(branch_names(kernel.objects, layout.MANIFEST))):
+            held.enter_context(kernel.locks.hold(branch_lock_name(branch), "clone"))
+        yield
 
 
 def relocate_store(uri: str | PathLike[str], options: StorageOptions = DEFAULTS) -> list[str]:
