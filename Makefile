@@ -11,7 +11,7 @@ SECONDS_SOAK ?= 60
 FAST   := "not slow and not s3 and not crash and not property and not exhaustive"
 PYTHONS ?= 3.11 3.12 3.13
 
-EXTRAS := --extra spark --extra server --extra aws --extra notebook --extra local --extra dev
+EXTRAS := --extra spark --extra server --extra aws --extra notebook --extra mcp --extra local --extra dev
 PIN    := --universal --generate-hashes --no-emit-index-url --no-annotate --no-header
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
