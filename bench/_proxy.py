@@ -32,6 +32,13 @@ class Traffic:
     endpoint: str
     delay_s: float = 0.0
     requests: list[Request] = field(default_factory=list)
+    received: int = 0
+    """Bytes that the store answered, headers included."""
+
+    def clear(self) -> None:
+        """Forget what went through."""
+        self.requests.clear()
+        self.received = 0
 
     def serial(self) -> int:
         """Return the longest chain of requests of which each began after the one before ended."""
@@ -88,6 +95,7 @@ def _answers(
     client: socket.socket, server: socket.socket, pending: list[Request], traffic: Traffic
 ) -> None:
     while data := _received(server):
+        traffic.received += len(data)
         if data.startswith(b"HTTP/1.1 ") and pending and not data.startswith(b"HTTP/1.1 100"):
             time.sleep(traffic.delay_s)
             pending.pop(0).ended = time.perf_counter()

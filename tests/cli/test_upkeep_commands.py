@@ -162,16 +162,17 @@ def test_upkeep_and_branches_say_who_did_it(cli, worn):
 def test_a_deep_check_names_the_file_of_a_flipped_bit(cli, worn, tmp_path):
     assert cli("verify", "--deep", "--journal", "sound.jsonl").code == 0
     known = (tmp_path / "sound.jsonl").read_bytes().split(b"\n")
-    file = next(worn.glob("nodes/*/data/*.lance"))
+    told = b'likes "tea"'  # of a property without rules, so that only the bytes can tell
+    file = next(one for one in worn.glob("nodes/*/data/*.lance") if told in one.read_bytes())
     data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
+    data[data.index(told)] ^= 1
     file.write_bytes(data)
-    assert cli("verify").code == 0  # the rules hold: only the bytes can tell
+    assert cli("verify").code == 0
     ran = cli("verify", "--deep", "--json")
     (found,) = [one for one in json.loads(ran.out)["findings"] if not one["harmless"]]
     assert (ran.code, found["kind"]) == (1, "damaged_file")
     assert (worn / found["file"]) == file
-    assert found["rows"] == 1
+    assert found["rows"] > 0
     assert len(found["commits"]) > 0
     assert cli("verify", "--deep", "--journal", "sound.jsonl").code == 0  # found sound before
     assert len((tmp_path / "sound.jsonl").read_bytes().split(b"\n")) == len(known) + 1

@@ -21,13 +21,12 @@ _QUIET_S = 0.1
 _SPARE_S = 5
 
 
-def drain_on_signals(app: App, grace_s: int) -> None:
-    """Let the runtime's handlers of SIGTERM and SIGINT wait until running requests are through."""
+def drain_on_signals(app: App, stop: Callable[[], None], grace_s: int) -> None:
+    """On SIGTERM and SIGINT let running requests get through, then stop the runtime."""
     loop = asyncio.get_running_loop()
-    handlers = vars(loop)["_signal_handlers"]  # of asyncio's own loop, which is what runs here
+    drain = _Drain(app, stop, grace_s)
     for number in (signal.SIGTERM, signal.SIGINT):
-        known = handlers[number]
-        loop.add_signal_handler(number, _Drain(app, known._run, grace_s).begin)
+        loop.add_signal_handler(number, drain.begin)
 
 
 class _Drain:

@@ -7,15 +7,18 @@ worker that cannot start is started again; here the server ends if none ever cou
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import multiprocessing
 import os
 import signal
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from granian import _signals
 from granian.constants import Interfaces, Loops
 from granian.http import HTTP1Settings
 from granian.server.mp import MPServer
@@ -95,13 +98,32 @@ def load_app(options: ServeOptions, parent: int) -> App:
     from omnigraph.server.boot import make_app
     from omnigraph.server.runtime.draining import drain_on_signals
 
-    app = make_app(options)
+    app, stop = make_app(options), _noted_stop()
     reload_on_hangup = app.on_started
 
     def started(app: App) -> None:
         if reload_on_hangup is not None:
             reload_on_hangup(app)
-        drain_on_signals(app, options.grace_s)
+        drain_on_signals(app, stop, options.grace_s)
 
     app.on_started = started
     return app
+
+
+def _noted_stop() -> Callable[[], None]:
+    """Return what will stop this worker; the loop of another library does not tell its handlers."""
+    told: list[Any] = []
+    listen: Callable[..., Any] = _signals.set_loop_signals
+
+    def listening(loop: asyncio.AbstractEventLoop) -> Any:  # noqa: ANN401 - the library's own
+        event = listen(loop)
+        told.append(event)
+        return event
+
+    _signals.set_loop_signals = listening
+
+    def stop() -> None:
+        for event in told:
+            event.set()
+
+    return stop
