@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import omnigraph
-from omnigraph.errors import AlreadyExistsError, FormatError, NotFoundError
+from omnigraph.errors import AlreadyExistsError, BadRequestError, FormatError, NotFoundError
 from omnigraph.storage.files.objects import Objects
 from omnigraph.storage.upkeep import copying
 from tests.support.fast import FAST
@@ -188,3 +188,54 @@ def test_a_graph_that_was_moved_or_copied_can_be_relocated(original, tmp_path, h
 def test_nothing_is_relocated_where_no_graph_is(tmp_path):
     with pytest.raises(NotFoundError):
         omnigraph.relocate(tmp_path)
+
+
+@pytest.mark.parametrize("asked", [{"branch": "side"}, {"branch": "deeper"}, {"history": False}])
+def test_what_a_branch_holds_now_is_a_graph_of_one_line(original, tmp_path, asked):
+    fill(original)
+    original.mutate('query k() { insert Knows { from: "ada", to: "bo" } }', branch="side")
+    branch = asked.get("branch", "main")
+    done = omnigraph.clone(tmp_path / "a.omni", tmp_path / "b.omni", options=FAST, **asked)
+    with omnigraph.connect(tmp_path / "b.omni", options=FAST) as copy:
+        exported = [
+            sorted(g.iter_export(branch=b)) for g, b in ((original, branch), (copy, "main"))
+        ]
+        assert exported[0] == exported[1]
+        assert copy.read_blob("Person", "bo", "photo") == b"\x00\xff" * 9
+        assert (copy.branches.list(), copy.tags.list()) == (["main"], [])
+        assert done.graph_commit_id == copy.snapshot().commit_id
+        assert (done.objects > 0, done.bytes > 0) == (True, True)
+        (newest, *_) = copy.commits.list()
+        assert newest.message.startswith(f"cloned from {branch} at 01")
+        add(copy, "later")
+
+
+def test_a_graph_without_rows_is_cloned_without_its_past(original, tmp_path):
+    omnigraph.clone(tmp_path / "a.omni", tmp_path / "b.omni", options=FAST, branch="main")
+    with omnigraph.connect(tmp_path / "b.omni", options=FAST) as copy:
+        assert rows(copy) == []
+        add(copy, "first")
+
+
+def test_the_model_of_vectors_goes_with_them(tmp_path):
+    schema = """node Note { name: String @key  text: String
+      vector: Vector(64)? @embed("text") }"""
+    texts = [{"name": "a", "text": "bread"}, {"name": "b", "text": "trains"}]
+    with omnigraph.init(tmp_path / "a.omni", schema) as graph:
+        graph.load({"Note": texts}, "append")
+    omnigraph.clone(tmp_path / "a.omni", tmp_path / "b.omni", branch="main")
+    asked = """query q($w: String) { match { $n: Note } return { $n.name }
+      order { nearest($n.vector, $w) } limit 1 }"""
+    with omnigraph.connect(tmp_path / "b.omni") as copy:
+        copy.mutate('query i() { insert Note { name: "c", text: "a loaf of bread" } }')
+        assert copy.query(asked, params={"w": "railway trains"}).scalar() == "b"
+
+
+def test_the_history_of_one_branch_is_refused(original, tmp_path):
+    with pytest.raises(BadRequestError, match="history of one branch"):
+        omnigraph.clone(
+            tmp_path / "a.omni", tmp_path / "b.omni", options=FAST, branch="main", history=True
+        )
+    with pytest.raises(NotFoundError, match="nope"):
+        omnigraph.clone(tmp_path / "a.omni", tmp_path / "b.omni", options=FAST, branch="nope")
+    assert not (tmp_path / "b.omni").exists()

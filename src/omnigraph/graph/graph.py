@@ -7,7 +7,7 @@ snapshot and never looks at the head again; writes queue by branch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -767,12 +767,22 @@ def init(uri: str | PathLike[str], schema: Text, *, options: GraphOptions | None
         CompileError: the schema is wrong; nothing was created.
         AlreadyExistsError: there is a graph; it is left untouched.
     """
-    chosen = options or GraphOptions()
+    return make(uri, schema, options or GraphOptions())
+
+
+def make(
+    uri: str | PathLike[str],
+    schema: Text,
+    options: GraphOptions,
+    stated: Callable[[Catalog], Mapping[str, bytes]] = lambda _: {},
+) -> Graph:
+    """Create a graph whose first commit states more files than its contract."""
     source = read_text(schema)
     loaded = load_schema(source)
-    tables, files = table_specs(loaded.catalog), contract_files(source.text, loaded)
-    store = init_store(uri, tables, files, chosen.storage, chosen.clock)
-    return Graph(GraphState(store, chosen))
+    files = contract_files(source.text, loaded) | dict(stated(loaded.catalog))
+    tables = table_specs(loaded.catalog)
+    store = init_store(uri, tables, files, options.storage, options.clock)
+    return Graph(GraphState(store, options))
 
 
 def _is_at(snapshot: Snapshot, other: Snapshot) -> bool:

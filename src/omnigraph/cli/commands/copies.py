@@ -27,6 +27,21 @@ def clone(
         ),
     ],
     asked: ByFlags,
+    branch: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Copy only what this branch holds now, as main of a new graph without its past.",
+            show_default=False,
+        ),
+    ] = None,
+    history: Annotated[
+        bool,
+        typer.Option(
+            "--history",
+            help="With every branch, commit and tag, which is the default without --branch.",
+        ),
+    ] = False,
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -47,7 +62,14 @@ def clone(
     from omnigraph.graph.copies import clone as copy  # everything heavy hangs below this import
 
     with shown_progress(quiet=quiet) as progress:
-        done = copy(place.uri, target, options=place.options(), progress=progress)
+        done = copy(
+            place.uri,
+            target,
+            branch=branch,
+            history=history or None,
+            options=place.options(),
+            progress=progress,
+        )
     if json:
         say_json(done)
     else:
