@@ -6,6 +6,8 @@ import importlib
 import sys
 from pathlib import Path
 
+from bench._page import page
+
 NAMES = sorted(
     path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_")
 )
@@ -13,6 +15,9 @@ NAMES = sorted(
 
 def main() -> int:
     """Run the named benchmarks, each in turn; return the exit code."""
+    if sys.argv[1:] == ["--page"]:
+        sys.stdout.write(page())
+        return 0
     chosen = sys.argv[1:] or NAMES
     unknown = [name for name in chosen if name not in NAMES]
     if unknown:

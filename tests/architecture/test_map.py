@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from bench._page import page
 
 from omnigraph.errors import ErrorKind
 
@@ -26,3 +27,8 @@ def test_a_module_is_named_by_its_package_or_by_the_map(module):
 def test_a_kind_of_error_is_documented(kind):
     text = (ROOT / "docs" / "python-api.md").read_text()
     assert f"`{kind.value}`" in text, f"say in docs/python-api.md what {kind.value} means"
+
+
+def test_the_page_of_benchmarks_is_what_they_say_of_themselves():
+    told = (ROOT / "docs" / "benchmarks.md").read_text()
+    assert told == page(), "run `python -m bench --page > docs/benchmarks.md`"
