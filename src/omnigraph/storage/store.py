@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from os import PathLike
 from os.path import isfile
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from omnigraph.api.progress import Progress, listening
 from omnigraph.api.runs import Run, RunStatus
@@ -612,10 +612,15 @@ def open_store(
                 kernel.identity.note()
         store.recover()
         main = store._heads.current(layout.MAIN)
-        for name in show_files(kernel, main.files):
+        asks: tuple[Callable[[], Any], ...] = (
+            partial(require_all_commits, kernel, store._heads, main),
+            partial(show_files, kernel, main.files),
+            partial(lagging_branches, kernel),
+        )
+        _, shown, behind = kernel.objects.together(*asks)
+        for name in shown:
             log.warning("'%s' was not what main states and is written anew", name)
-        require_all_commits(kernel, store._heads, main)
-        _follow(kernel, store._heads, main)
+        _follow(kernel, store._heads, main, behind)
     return store
 
 
@@ -651,10 +656,10 @@ def relocate_store(uri: str | PathLike[str], options: StorageOptions = DEFAULTS)
     return relocate(Objects(root, options, Counters()), root)
 
 
-def _follow(kernel: Kernel, heads: Heads, main: Head) -> None:
+def _follow(kernel: Kernel, heads: Heads, main: Head, lagging: Sequence[BranchName]) -> None:
     """Bring the views up to every branch; one that cannot be read keeps nobody from the rest."""
     behind = [main]
-    for branch in lagging_branches(kernel):
+    for branch in lagging:
         try:
             behind.append(heads.current(branch))
         except BranchNotFoundError:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from omnigraph.base.ids import OperationId
 from omnigraph.storage.files import layout
@@ -90,13 +91,13 @@ def show_files(kernel: Kernel, files: Mapping[str, str]) -> list[str]:
 
 def differing_files(kernel: Kernel, files: Mapping[str, str]) -> list[str]:
     """Return the files at the root that are missing or not what main states."""
-    wrong = []
-    for name in layout.CONTRACT_FILES:
-        if name in files:
-            shown = kernel.objects.find(name)
-            if shown is None or digest(shown) != files[name]:
-                wrong.append(name)
-    return wrong
+    names = [name for name in layout.CONTRACT_FILES if name in files]
+    shown = kernel.objects.together(*(partial(kernel.objects.find, name) for name in names))
+    return [
+        name
+        for name, content in zip(names, shown, strict=True)
+        if content is None or digest(content) != files[name]
+    ]
 
 
 def drop_staged(kernel: Kernel, operation: OperationId) -> None:

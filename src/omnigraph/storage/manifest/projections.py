@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from operator import itemgetter
 from typing import Any
 
@@ -135,12 +135,12 @@ def reconcile(kernel: Kernel, *heads: Head) -> int:
     added, and a lost race is left to the next run.
     """
     added = 0
+    newest = _newest_ids(kernel)
+    lines = [_Line(head) for head in heads if newest is None or head.commit_id not in newest]
+    if not lines:  # as nearly always; far away a lock costs more than this look
+        return 0
     with kernel.locks.try_hold("projections", "projections") as lock:
         if lock is None:
-            return 0
-        newest = _newest_ids(kernel)
-        lines = [_Line(head) for head in heads if newest is None or head.commit_id not in newest]
-        if not lines:
             return 0
         for projection in PROJECTIONS:
             added += _reconcile_one(kernel, projection, lines)
@@ -230,15 +230,19 @@ def _newest_ids(kernel: Kernel) -> set[str] | None:
     because nobody syncs them: a power cut may have torn one and kept the others. None if one of
     them is missing or torn.
     """
-    newest = None
-    for projection in PROJECTIONS:
-        if not _exists(kernel, projection.location):
-            return None
-        try:
-            handle = kernel.tables.open_latest(projection.location, None)
-            newest = last_fragment(handle, ["graph_commit_id"])
-        except (DamagedError, SnapshotExpiredError):
-            return None  # torn; it is about to be rebuilt
+    found = kernel.objects.together(*(partial(_newest_of, kernel, one) for one in PROJECTIONS))
+    return None if None in found else found[-1]
+
+
+def _newest_of(kernel: Kernel, projection: Projection) -> set[str] | None:
+    """Return the commits named by the newest rows of one projection."""
+    if not _exists(kernel, projection.location):
+        return None
+    try:
+        handle = kernel.tables.open_latest(projection.location, None)
+        newest = last_fragment(handle, ["graph_commit_id"])
+    except (DamagedError, SnapshotExpiredError):
+        return None  # torn; it is about to be rebuilt
     return set() if newest is None else set(newest["graph_commit_id"].to_pylist())
 
 
