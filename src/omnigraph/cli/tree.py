@@ -24,6 +24,7 @@ from omnigraph.cli.commands import (
     local,
     lock,
     policy,
+    queries,
     query,
     read,
     replay,
@@ -76,6 +77,7 @@ app.command("revert")(replay.revert)
 app.command("cherry-pick")(replay.cherry_pick)
 app.add_typer(schema.app, name="schema")
 app.add_typer(query.app, name="query")
+app.add_typer(queries.app, name="queries")
 app.command("explain")(explain.explain)
 app.command("profile")(explain.profile)
 app.command("fmt")(fmt.fmt)

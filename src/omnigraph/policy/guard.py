@@ -40,6 +40,7 @@ from omnigraph.policy.guarded_history import (
     GuardedCommits,
     GuardedTags,
 )
+from omnigraph.policy.guarded_queries import GuardedQueries
 from omnigraph.storage.files.layout import parse_branch
 
 _ON_BRANCHES = (Action.READ, Action.EXPORT, Action.CHANGE)
@@ -91,6 +92,11 @@ class GuardedGraph(GuardedBranch):
     def tags(self) -> GuardedTags:
         """The tags of the graph."""
         return GuardedTags(self._gate)
+
+    @property
+    def queries(self) -> GuardedQueries:
+        """The stored queries of the graph."""
+        return GuardedQueries(self._gate)
 
     def branch(self, name: str) -> GuardedBranch:
         """Return a branch, to be read and written as far as the policy goes."""

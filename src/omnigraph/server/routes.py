@@ -16,7 +16,16 @@ from msgspec import Struct  # noqa: TC002 - types of routes are looked at
 from omnigraph.api.access import Action
 from omnigraph.server import bodies, contract
 from omnigraph.server.call import Call
-from omnigraph.server.handlers import about, branches, history, reads, schema, upkeep, writes
+from omnigraph.server.handlers import (
+    about,
+    branches,
+    history,
+    reads,
+    schema,
+    stored,
+    upkeep,
+    writes,
+)
 from omnigraph.server.http import JSON_LIMIT, LOAD_LIMIT
 
 Handler = Callable[[Call], Awaitable[object]]
@@ -65,6 +74,8 @@ class Route:
     """What a body without a type of its own is."""
     gives: tuple[str, ...] = (JSON_TYPE,)
     """What a good answer may be, the usual first."""
+    hides_refusals: bool = False
+    """Whether what is refused looks as if it were not there; the handler sees to it."""
     is_keyed: bool = False
     """Whether a request may bring an idempotency key."""
 
@@ -230,6 +241,15 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route(
         "GET", "/export", reads.export_by_query, "queries",
         action=Action.EXPORT, query=(*_STATE, "type", "table"), gives=(LINES_TYPE,),
+    ),
+    Route(
+        "GET", "/queries", stored.list_queries, "queries",
+        action=Action.INVOKE_QUERY, query=("branch",),
+    ),
+    Route(
+        "POST", "/queries/{name}", stored.run, "queries",
+        action=Action.INVOKE_QUERY, hides_refusals=True, is_keyed=True, is_conditional=True,
+        body=bodies.StoredBody, may_be_empty=True, query=("js_safe",), gives=_ROWS,
     ),
     Route("POST", "/explain", reads.explain, "queries", action=R, body=bodies.ReadBody),
     Route("POST", "/profile", reads.profile, "queries", action=R, body=bodies.ReadBody),
