@@ -73,6 +73,7 @@ BODIES = {
     "/load": {"data": ""},
     "/branches": {"name": "new"},
     "/branches/merge": {"source": "main", "target": "other"},
+    "/branches/merge/preview": {"source": "main", "target": "other"},
     "/branches/{branch}/reset": {"to": "x"},
     "/revert": {"commit": "x"},
     "/cherry-pick": {"commit": "x"},

@@ -23,6 +23,7 @@ from omnigraph.cli.commands import (
     load,
     local,
     lock,
+    mcp,
     policy,
     queries,
     query,
@@ -93,6 +94,7 @@ app.add_typer(index.app, name="index")
 app.add_typer(lock.app, name="lock")
 app.add_typer(policy.app, name="policy")
 app.command("serve")(serve.serve)
+app.command("mcp")(mcp.mcp)
 app.add_typer(local.app, name="local")
 
 

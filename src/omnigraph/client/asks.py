@@ -520,7 +520,7 @@ def merge(
     )
     return Ask(
         "POST",
-        "/branches/merge",
+        "/branches/merge/preview" if preview else "/branches/merge",
         shape(MergeResult),
         body=body,
         is_repeatable=preview,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnigraph.compiler.source import Source
-from omnigraph.config.texts import read_text
 from omnigraph.errors import BadRequestError, NotFoundError
 
 SUFFIX = ".gq"
@@ -64,4 +63,6 @@ class StoredFiles:
             NotFoundError: a place is not there.
             BadRequestError: a file cannot be read.
         """
+        from omnigraph.config.texts import read_text  # who has no stored queries needs none of it
+
         return [read_text(path) for path in self.files()]

@@ -49,8 +49,18 @@ _ON_BRANCHES = (Action.READ, Action.EXPORT, Action.CHANGE)
 class GuardedGraph(GuardedBranch):
     """A whole graph for one actor. Closing it leaves the graph itself open."""
 
-    def __init__(self, graph: AnyGraph, policy: AccessPolicy, actor: str) -> None:
-        gate = Gate(graph.as_actor(actor), policy, actor)
+    def __init__(
+        self, graph: AnyGraph, policy: AccessPolicy, actor: str, *, named: bool = True
+    ) -> None:
+        """Guard a graph.
+
+        Args:
+            graph: what is asked.
+            policy: who may do what.
+            actor: who asks.
+            named: whether it is asked in their name; a server knows who asks by itself.
+        """
+        gate = Gate(graph.as_actor(actor) if named else graph, policy, actor)
         # A view of main, which takes no `branch` or `at` beside what is judged here.
         super().__init__(gate, DEFAULT_BRANCH, gate.graph.branch(DEFAULT_BRANCH))
         self.__gate: Gate | None = gate

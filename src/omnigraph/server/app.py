@@ -112,6 +112,8 @@ class App:
     async def _close(self) -> None:
         served, self.served = self.served, None
         if served is not None:
+            if served.agents is not None:
+                await served.agents.close()
             await served.execution.close()
             await asyncio.to_thread(served.graph.close)
             log.info("the graph is closed")

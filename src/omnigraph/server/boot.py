@@ -24,6 +24,7 @@ from omnigraph.graph.configured import graph_options
 from omnigraph.policy.decide import Judge
 from omnigraph.policy.rows import check_conditions
 from omnigraph.server.admission import WriteCaps
+from omnigraph.server.agents import AgentTools
 from omnigraph.server.app import App
 from omnigraph.server.bodies import CallLimits
 from omnigraph.server.browsers import browsers_for
@@ -79,6 +80,7 @@ def served_by(options: ServeOptions) -> Served:
         load_bytes=settings.server.load_size or sys.maxsize,
         secrets=tuple(dict.fromkeys((root, str(parse_uri(options.uri)), options.uri))),
         document=served_document,
+        agents=AgentTools(options.tools) if options.tools != "none" else None,
         is_local=not is_on_s3(root),
     )
 

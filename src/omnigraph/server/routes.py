@@ -18,6 +18,7 @@ from omnigraph.server import bodies, contract
 from omnigraph.server.call import Call
 from omnigraph.server.handlers import (
     about,
+    agents,
     branches,
     history,
     reads,
@@ -32,7 +33,16 @@ Handler = Callable[[Call], Awaitable[object]]
 JSON_TYPE, LINES_TYPE = "application/json", "application/x-ndjson"
 ARROW_TYPE, BYTES_TYPE = "application/vnd.apache.arrow.stream", "application/octet-stream"
 Tag = Literal[
-    "health", "snapshots", "queries", "mutations", "schema", "branches", "runs", "commits", "admin"
+    "health",
+    "snapshots",
+    "queries",
+    "mutations",
+    "schema",
+    "branches",
+    "runs",
+    "commits",
+    "admin",
+    "agents",
 ]
 
 
@@ -251,6 +261,10 @@ ROUTES: Final[tuple[Route, ...]] = (
         action=Action.INVOKE_QUERY, hides_refusals=True, is_keyed=True, is_conditional=True,
         body=bodies.StoredBody, may_be_empty=True, query=("js_safe",), gives=_ROWS,
     ),
+    Route(
+        "POST", "/branches/merge/preview", branches.preview_merge, "branches",
+        action=R, body=bodies.BranchMergeBody,
+    ),
     Route("POST", "/explain", reads.explain, "queries", action=R, body=bodies.ReadBody),
     Route("POST", "/profile", reads.profile, "queries", action=R, body=bodies.ReadBody),
     Route(
@@ -334,6 +348,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/maintenance/usage", upkeep.disk_usage, "admin", action=Action.ADMIN),
     Route("GET", "/locks", upkeep.list_locks, "admin", action=Action.ADMIN),
     Route("DELETE", "/locks/{name}", upkeep.break_lock, "admin", action=Action.ADMIN),
+    Route("POST", "/mcp", agents.answer, "agents"),
     Route("GET", "/readyz", upkeep.ready, "health", is_open=True),
     Route("GET", "/metrics", about.metrics, "health", gives=("text/plain",)),
     Route("GET", "/openapi.json", about.openapi, "health", is_open=True),
