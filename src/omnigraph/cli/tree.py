@@ -23,7 +23,9 @@ from omnigraph.cli.commands import (
     load,
     local,
     lock,
+    mcp,
     policy,
+    queries,
     query,
     read,
     replay,
@@ -76,6 +78,7 @@ app.command("revert")(replay.revert)
 app.command("cherry-pick")(replay.cherry_pick)
 app.add_typer(schema.app, name="schema")
 app.add_typer(query.app, name="query")
+app.add_typer(queries.app, name="queries")
 app.command("explain")(explain.explain)
 app.command("profile")(explain.profile)
 app.command("fmt")(fmt.fmt)
@@ -91,6 +94,7 @@ app.add_typer(index.app, name="index")
 app.add_typer(lock.app, name="lock")
 app.add_typer(policy.app, name="policy")
 app.command("serve")(serve.serve)
+app.command("mcp")(mcp.mcp)
 app.add_typer(local.app, name="local")
 
 

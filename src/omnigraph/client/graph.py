@@ -32,6 +32,7 @@ from omnigraph.api.keywords import (
     MutateKeywords,
     OptimizeKeywords,
     QueryKeywords,
+    StoredKeywords,
 )
 from omnigraph.api.merges import ChangeApplied, MergeResult, Strategy, Tag
 from omnigraph.api.pictures import (
@@ -46,6 +47,7 @@ from omnigraph.api.protocols import AnyGraph, BranchView, Reads, Text
 from omnigraph.api.query import Profile, QueryResult
 from omnigraph.api.runs import Run
 from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory
+from omnigraph.api.stored import StoredQuery, StoredQueryNotFoundError
 from omnigraph.api.texts import SchemaPlan
 from omnigraph.api.upkeep import (
     CleanupStats,
@@ -93,6 +95,7 @@ class RemoteGraph(Closing):
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._ask = transport.ask
+        self.queries = RemoteQueries(self)
         self.branches = RemoteBranches(transport)
         self.commits = RemoteCommits(transport)
         self.tags = RemoteTags(transport)
@@ -451,6 +454,7 @@ class RemoteGraph(Closing):
             message=how.get("message"),
             if_head=how.get("if_head"),
             idempotency_key=how.get("idempotency_key"),
+            preview=how.get("preview", False),
             limits=how.get("limits"),
         )
         return self._ask(ask)
@@ -868,6 +872,52 @@ class RemoteBranch(RemoteView):
     def ensure_indices(self) -> list[IndexReport]:
         """Build and refresh the indexes."""
         return self._graph.ensure_indices(self.name)
+
+
+class RemoteQueries:
+    """The stored queries of a graph on a server."""
+
+    def __init__(self, graph: RemoteGraph) -> None:
+        self._graph = graph
+
+    def list(self) -> list[StoredQuery]:
+        """Return every stored query that may be called, by name."""
+        return self._graph._ask(asks.list_queries())
+
+    def get(self, name: str) -> StoredQuery:
+        """Return a stored query.
+
+        Raises:
+            StoredQueryNotFoundError: there is none of that name, or not for who asks.
+        """
+        for one in self.list():
+            if one.name == text_argument(name, "the name of a stored query"):
+                return one
+        raise StoredQueryNotFoundError(name)
+
+    def run(
+        self,
+        name: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str = DEFAULT_BRANCH,
+        at: Moment | None = None,
+        **how: Unpack[StoredKeywords],
+    ) -> QueryResult | MutationResult:
+        """Run a stored query: a read, or a write that is one commit; see a local graph."""
+        ask = asks.run_query(
+            name,
+            params,
+            branch=branch,
+            at=self._graph._commit(branch, at),
+            actor=how.get("actor"),
+            message=how.get("message"),
+            if_head=how.get("if_head"),
+            idempotency_key=how.get("idempotency_key"),
+            preview=how.get("preview", False),
+            limits=how.get("limits"),
+        )
+        return self._graph._ask(ask, how.get("cancel"))
 
 
 class RemoteBranches:

@@ -61,6 +61,7 @@ class GraphBranch(GraphView):
         message: str | None = None,
         if_head: str | None = None,
         idempotency_key: str | None = None,
+        preview: bool = False,
         limits: Limits | None = None,
         cancel: threading.Event | None = None,
     ) -> MutationResult:
@@ -74,6 +75,7 @@ class GraphBranch(GraphView):
             message: why; kept on the commit.
             if_head: commit id the branch must still be at.
             idempotency_key: repeating a request under its key returns the first result.
+            preview: compute and check everything, and write nothing.
             limits: time and memory limits until the commit begins, which is not interrupted.
             cancel: when another thread sets it before that, nothing is written.
 
@@ -88,7 +90,7 @@ class GraphBranch(GraphView):
         who = self._who(actor, **labels)
         asked = Preconditions(if_head, idempotency_key)
         request = MutationRequest(
-            read_query(source, params), name, params, self.name, who, message, asked
+            read_query(source, params), name, params, self.name, who, message, asked, preview
         )
         with TURNS.writing(), self._state.job_budget(limits, cancel) as budget:
             return self._state.writer.mutate(self._state.store, request, budget)

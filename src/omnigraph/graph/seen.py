@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Never, Unpack
+from typing import TYPE_CHECKING, Any, Never, Unpack, cast
 
 from omnigraph.api.changes import Diff
 from omnigraph.api.history import BranchCreated, BranchDeleted, GraphSnapshot
 from omnigraph.api.keywords import DiffKeywords
-from omnigraph.api.protocols import Text
+from omnigraph.api.protocols import AnyGraph, Text
 from omnigraph.api.query import QueryResult
 from omnigraph.api.visibility import RowRules, RowRulesError
 from omnigraph.api.words import DEFAULT_BRANCH, Moment
@@ -32,6 +32,7 @@ from omnigraph.errors import NotFoundError
 from omnigraph.graph.changes import GraphChanges
 from omnigraph.graph.history import Branches
 from omnigraph.graph.state import GraphState
+from omnigraph.graph.stored import GraphQueries
 from omnigraph.graph.view import GraphView
 from omnigraph.storage.files.layout import MAIN
 from omnigraph.storage.manifest.snapshot import BranchNotFoundError, Snapshot
@@ -190,6 +191,8 @@ class SeenGraph:
     def __init__(self, graph: Graph, state: GraphState, rules: RowRules) -> None:
         self._graph, self._state, self._rules = graph, state, rules
         self.branches = SeenBranches(graph.branches)
+        # It has what calling a query takes, and refuses the rest.
+        self.queries = GraphQueries(cast("AnyGraph", self), state.stored)
 
     def __repr__(self) -> str:
         return f"SeenGraph({self._state.described()})"

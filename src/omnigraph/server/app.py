@@ -112,6 +112,8 @@ class App:
     async def _close(self) -> None:
         served, self.served = self.served, None
         if served is not None:
+            if served.agents is not None:
+                await served.agents.close()
             await served.execution.close()
             await asyncio.to_thread(served.graph.close)
             log.info("the graph is closed")
@@ -195,7 +197,11 @@ class App:
         seen.route = route.path
         seen.actor = actor = None if route.is_open else authenticate(served, exchange)
         self.browsers.require_own(exchange)
-        if route.action is not None and served.rules.policy is not None:
+        if (
+            route.action is not None
+            and served.rules.policy is not None
+            and not route.hides_refusals
+        ):
             self._may_at_all(served, actor, route)
         if IF_COMMIT in exchange.headers and not route.is_conditional:
             raise bad_request(  # a condition that nobody looks at must not seem to hold

@@ -27,6 +27,8 @@ class ServeOptions:
     cors_origins: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
     """Names the server goes by beside its address."""
+    tools: str = "core"
+    """Which tools agents are given under /mcp; `none` is no such route."""
     grace_s: int = 30
     """How long running requests may take after the server was told to stop."""
 

@@ -53,6 +53,14 @@ def serve(
     require_policy: Annotated[
         bool, typer.Option("--require-policy", help="Refuse to start without a policy.")
     ] = False,
+    tools: Annotated[
+        str,
+        typer.Option(
+            "--tools",
+            help="Tools of agents under /mcp: core, all, some by name, or none.",
+            metavar="NAMES",
+        ),
+    ] = "core",
     grace: Annotated[
         int,
         typer.Option(
@@ -84,6 +92,10 @@ def serve(
         raise BadRequestError(
             f"the server needs {error.name}", hint="pip install 'omnigraph[server]'"
         ) from None
+    if tools != "none":
+        from omnigraph.mcp.toolbox import Choice
+
+        Choice.of(tools)
     unauthenticated = unauthenticated or bool(
         settings.environment.flag("OMNIGRAPH_UNAUTHENTICATED")
     )
@@ -98,6 +110,7 @@ def serve(
         runtime=runtime,
         cors_origins=tuple(cors_origin or ()),
         allowed_hosts=tuple(allowed_host or ()),
+        tools=tools,
         grace_s=grace,
     )
     run(options, unauthenticated=unauthenticated, require_policy=require_policy)
