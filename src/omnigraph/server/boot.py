@@ -77,6 +77,7 @@ def served_by(options: ServeOptions) -> Served:
         secrets=tuple(dict.fromkeys((root, str(parse_uri(options.uri)), options.uri))),
         document=served_document,
         is_local=not is_on_s3(root),
+        has_page=options.page,
     )
 
 

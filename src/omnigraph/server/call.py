@@ -55,6 +55,8 @@ class Served:
     """The OpenAPI documents, which are made from the routes above this; with tokens or without."""
     is_local: bool = True
     """Whether a look at the head of the graph is a call of this machine, not of a network."""
+    has_page: bool = True
+    """Whether the page for people is served."""
     _handles: dict[str, Graph] = field(default_factory=dict)
 
     def graph_of(self, actor: str | None) -> Graph:
