@@ -6,7 +6,8 @@ the feed, the life of nodes and edges), `history` (branches and commits), `runs`
 published together), `stored` (queries called by name), `schemas` (changed, compared, as they were),
 `state` (what all handles share), `configured` (from settings to options), `options`, `requests`
 (what a write brings along), `turns` (readers give way to writers), `spark_source` (graphs as Spark
-reads them), `copies` (of whole graphs).
+reads them), `copies` (of whole graphs), `described` (a schema and a text, for who asks what there
+is), `around` (what is near a node).
 """
 
 from omnigraph.api.history import GraphCommit

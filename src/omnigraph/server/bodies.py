@@ -61,6 +61,14 @@ class StoredBody(Struct):
     limits: CallLimits | None = None
 
 
+class LintBody(Struct):
+    """A text to be looked at, and whose schema it is held against."""
+
+    query_source: str
+    branch: str | None = None
+    snapshot: str | None = None
+
+
 class ExportBody(Struct):
     """Which tables to write out, of a branch or of a commit."""
 

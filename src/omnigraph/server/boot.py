@@ -82,6 +82,7 @@ def served_by(options: ServeOptions) -> Served:
         document=served_document,
         agents=AgentTools(options.tools) if options.tools != "none" else None,
         is_local=not is_on_s3(root),
+        has_page=options.page,
     )
 
 

@@ -58,6 +58,8 @@ class Served:
     """The tools for agents, if they are to be had here."""
     is_local: bool = True
     """Whether a look at the head of the graph is a call of this machine, not of a network."""
+    has_page: bool = True
+    """Whether the page for people is served."""
     _handles: dict[str, Graph] = field(default_factory=dict)
 
     def graph_of(self, actor: str | None) -> Graph:

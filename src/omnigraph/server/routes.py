@@ -20,7 +20,9 @@ from omnigraph.server.handlers import (
     about,
     agents,
     branches,
+    explore,
     history,
+    pages,
     reads,
     schema,
     stored,
@@ -272,6 +274,10 @@ ROUTES: Final[tuple[Route, ...]] = (
         action=R, query=(*_ENTITY, "snapshot"), gives=(JSON_TYPE, ARROW_TYPE),
     ),
     Route(
+        "GET", "/entity/neighbours", explore.neighbours, "queries",
+        action=R, query=("table", "id", *_STATE, "edge", "way", "limit"),
+    ),
+    Route(
         "GET", "/blob", reads.blob, "queries",
         action=R, query=("type", "id", "property", *_STATE), gives=(BYTES_TYPE, JSON_TYPE),
     ),
@@ -311,6 +317,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route(
         "DELETE", "/tags/{tag}", branches.delete_tag, "branches", action=Action.BRANCH_DELETE
     ),
+    Route("GET", "/catalog", explore.catalog, "schema", action=R, query=_STATE),
+    Route("POST", "/lint", explore.lint, "queries", action=R, body=bodies.LintBody),
+    Route("GET", "/me", explore.me, "admin", query=("branch", "target")),
     Route(
         "POST", "/schema/plan", schema.plan_schema, "schema",
         action=R, body=bodies.SchemaPlanBody,
@@ -357,10 +366,18 @@ ROUTES: Final[tuple[Route, ...]] = (
 )  # fmt: skip
 
 
+PAGE_ROUTES: Final[tuple[Route, ...]] = (
+    Route("GET", "/", pages.root, "health", is_open=True),
+    Route("GET", "/ui", pages.start, "health", is_open=True),
+    Route("GET", "/ui/{name}", pages.file, "health", is_open=True),
+)
+"""Of the page for people; nothing programs ask for, so no document has them."""
+
+
 class RouteTable:
     """Finds routes: plain paths by one lookup, others by their patterns."""
 
-    def __init__(self, routes: tuple[Route, ...] = ROUTES) -> None:
+    def __init__(self, routes: tuple[Route, ...] = (*ROUTES, *PAGE_ROUTES)) -> None:
         self._plain: dict[str, dict[str, Route]] = {}
         self._patterns: dict[str, tuple[re.Pattern[str], dict[str, Route]]] = {}
         for route in routes:
