@@ -2,7 +2,7 @@
 
 `graph` (init, snapshot, verify, repair), `upkeep` (optimize, cleanup, du), `index`,
 `read` (read, change), `branch`, `commit`, `tag`, `run`, `replay` (revert, cherry-pick),
-`changes` (diff, changes, history, blame), `schema`, `query`,
+`changes` (diff, changes, history, blame), `schema`, `query`, `algorithm`,
 `explain` (explain, profile), `fmt`, `lock`, `shell`, `serve`, `policy`, `doctor`, `copies`
 (clone, relocate), `local` (start, status, stop). Heavy imports stay inside the
 functions, so that `omnigraph --help` answers at once.
