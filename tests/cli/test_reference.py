@@ -84,6 +84,7 @@ ON_PEOPLE = {
     "optimize": (),
     "cleanup": ("--keep", "3"),
     "du": (),
+    "algorithm degrees": (),
     "index list": (),
     "lock show": (),
     "lock break": ("branch:main",),

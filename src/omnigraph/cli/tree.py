@@ -10,6 +10,7 @@ from omnigraph import __version__
 from omnigraph.api.texts import ProgramVersion
 from omnigraph.cli import output
 from omnigraph.cli.commands import (
+    algorithm,
     branch,
     changes,
     commit,
@@ -79,6 +80,7 @@ app.command("cherry-pick")(replay.cherry_pick)
 app.add_typer(schema.app, name="schema")
 app.add_typer(query.app, name="query")
 app.add_typer(queries.app, name="queries")
+app.add_typer(algorithm.app, name="algorithm")
 app.command("explain")(explain.explain)
 app.command("profile")(explain.profile)
 app.command("fmt")(fmt.fmt)

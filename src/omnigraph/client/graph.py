@@ -82,11 +82,26 @@ _POLL_S = 0.5
 _STDOUT = "-"
 
 
-_LOCAL = ("store", "spark", "write_spark", "run", "query_at_hand", "entity_rows")
+_LOCAL = (
+    "store",
+    "algorithms",
+    "spark",
+    "write_spark",
+    "run",
+    "query_at_hand",
+    "entity_rows",
+)
 
 
 class NotRemoteError(BadRequestError, AttributeError):
     """A server cannot do this."""
+
+
+def _missing(asked: object, name: str) -> AttributeError:
+    """Return what to raise where something is asked for that is not there."""
+    if name in _LOCAL:
+        return NotRemoteError(f"a graph on a server has no '{name}'", hint="open the graph itself")
+    return AttributeError(f"'{type(asked).__name__}' object has no attribute '{name}'")
 
 
 class RemoteGraph(Closing):
@@ -122,11 +137,7 @@ class RemoteGraph(Closing):
 
     def __getattr__(self, name: str) -> NoReturn:
         """Say of what only a local graph has that a server does not have it."""
-        if name in _LOCAL:
-            raise NotRemoteError(
-                f"a graph on a server has no '{name}'", hint="open the graph itself"
-            )
-        raise AttributeError(f"'RemoteGraph' object has no attribute '{name}'")
+        raise _missing(self, name)
 
     def as_actor(self, actor: str) -> Self:
         """Refuse: a server knows by the token who asks."""
@@ -683,6 +694,10 @@ class RemoteView:
 
     def __init__(self, graph: RemoteGraph, branch: str, commit: str | None) -> None:
         self._graph, self._branch, self._at = graph, branch, commit
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say of what only a local graph has that a server does not have it."""
+        raise _missing(self, name)
 
     @property
     def uri(self) -> str:

@@ -25,7 +25,7 @@ from omnigraph.graph.state import GraphState
 from omnigraph.graph.turns import TURNS
 from omnigraph.graph.view import GraphView
 from omnigraph.pipeline.model import load_options
-from omnigraph.storage.commit.session import Preconditions
+from omnigraph.storage.commit.session import Preconditions, WriteSession
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -283,6 +283,11 @@ class GraphBranch(GraphView):
         with Engines(on_spark(), spark) as engines:
             runner = engines.choose(0).runner
             return ensure_indexes(store, catalog, self.name, runner, actor=who)
+
+    def _begin_write(self, actor: str | None, message: str | None) -> WriteSession:
+        """Begin a write on top of the branch as it is."""
+        who = self._who(actor, message=message)
+        return self._state.store.begin(self.name, who, writer_kind="Algorithm", message=message)
 
     def _who(self, actor: str | None, **labels: str | None) -> str | None:
         """Return who writes, having checked everything that is kept with a commit."""

@@ -85,6 +85,7 @@ if TYPE_CHECKING:
 
     from omnigraph.api.access import AccessPolicy
     from omnigraph.api.visibility import RowRules
+    from omnigraph.graph.algorithms import Algorithms
     from omnigraph.graph.seen import SeenGraph
     from omnigraph.pipeline.inputs.sources import Data
     from omnigraph.policy.guard import GuardedGraph
@@ -371,6 +372,14 @@ class Graph(Closing):
     ) -> dict[str, DataFrame]:
         """Return one Spark DataFrame per type, all at one snapshot; see `GraphView.spark`."""
         return self._view(branch, at).spark(session)
+
+    @property
+    def algorithms(self) -> Algorithms:
+        """PageRank, connected components, shortest paths and degrees of main; see `Algorithms`.
+
+        Those of another branch or of the past are of `branch(…)` and `at(…)`.
+        """
+        return self._branch(DEFAULT_BRANCH).algorithms
 
     # What changed; see GraphChanges.
 

@@ -38,6 +38,7 @@ from omnigraph.storage.files.layout import MAIN
 from omnigraph.storage.manifest.snapshot import BranchNotFoundError, Snapshot
 
 if TYPE_CHECKING:
+    from omnigraph.graph.algorithms import Algorithms
     from omnigraph.graph.graph import Graph
     from omnigraph.pipeline.export.write import Selection
 
@@ -103,6 +104,10 @@ class SeenView(GraphView):
         seen = self._seen(snapshot)
         chosen = GraphView(self._state, lambda: snapshot)._selection(types, tables)
         return replace(chosen, ids_of=seen.ids_of)
+
+    def _begin_write(self, *_: object) -> Never:
+        """Refuse: a value of every node would come of the visible ones."""
+        raise RowRulesError("writing what an algorithm finds")
 
     def spark(self, *_: object) -> Never:
         """Refuse: workers read the tables themselves."""
@@ -227,6 +232,11 @@ class SeenGraph:
     ) -> GraphSnapshot:
         """Return every table at its version, with the number of visible rows."""
         return self._view(branch, at).snapshot()
+
+    @property
+    def algorithms(self) -> Algorithms:
+        """What can be computed over the visible part of main; see `GraphView.algorithms`."""
+        return self._view(DEFAULT_BRANCH, None).algorithms
 
     query = _viewed("query")
     query_at_hand = _viewed("query_at_hand")
