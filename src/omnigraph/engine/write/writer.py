@@ -134,6 +134,7 @@ class GraphWriter:
                     change.upserts,
                     change.deletes,
                     in_place=is_node_key(key),
+                    are_new=change.inserts_new,
                 )
 
     def _new_id(self) -> str:
