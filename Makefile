@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export LANCE_LOG := error
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak lint check coverage pythons package docs format bench prove lock clean
+.PHONY: help setup demo test soak lint check coverage pythons package docs format bench prove vendor lock clean
 
 help:            ## list the targets
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -84,6 +84,13 @@ $(VENV)/.docs: $(STAMP) requirements-docs.lock
 
 docs: $(VENV)/.docs ## the documents as a site in site/, every link checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+vendor/node_modules: vendor/package-lock.json
+	cd vendor && npm ci --ignore-scripts --no-audit --no-fund
+	@touch vendor/node_modules
+
+vendor: vendor/node_modules ## bundle the libraries of the page again, with their licences (needs Node)
+	node vendor/build.mjs
 
 lock:            ## pin again (needs uv); names no package host
 	uv pip compile pyproject.toml $(EXTRAS) $(PIN) --output-file requirements.lock

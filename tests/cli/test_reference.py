@@ -25,7 +25,7 @@ REFERENCE = (DOCS / "cli.md").read_text()
 CONFIGURATION = (DOCS / "configuration.md").read_text()
 SHARED = {"--help", "-h"}
 # Their output is JSON lines already, or none: a server answers elsewhere.
-STREAMS = {"omnigraph export", "omnigraph changes", "omnigraph serve"}
+STREAMS = {"omnigraph export", "omnigraph changes", "omnigraph serve", "omnigraph mcp"}
 
 
 def commands(group=None, path=("omnigraph",)):
@@ -84,6 +84,7 @@ ON_PEOPLE = {
     "optimize": (),
     "cleanup": ("--keep", "3"),
     "du": (),
+    "algorithm degrees": (),
     "index list": (),
     "lock show": (),
     "lock break": ("branch:main",),

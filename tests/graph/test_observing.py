@@ -25,6 +25,8 @@ SCHEMA = "node P { k: String @key }"
 ADD = "query add($k: String) { insert P { k: $k } }"
 FIND = "query find($k: String) { match { $p: P { k: $k } } return { $p.k } }"
 
+EVERY = "query every() { match { $p: P } return { $p.k } }"
+
 
 @pytest.fixture
 def metrics():
@@ -140,3 +142,27 @@ def test_everything_that_storage_counts_is_a_metric():
     assert {*re.findall(r'counters\.(?:set|peak)\(\s*"(\w+)"', source)} <= {*GAUGES}
     dynamic = re.findall(r'counters\.(?:add|set|peak)\(\s*(?!")(\S+)', source)
     assert dynamic == []
+
+
+def test_reading_at_the_newest_commit_costs_what_reading_the_branch_costs(tmp_path, metrics):
+    place = str(tmp_path / "g.omni")
+    with (
+        omnigraph.init(place, SCHEMA, options=FAST) as writer,
+        omnigraph.connect(place, options=FAST) as graph,
+    ):
+        for number in range(3):
+            made = writer.mutate(ADD, params={"k": f"k{number}"}).commit_id
+            for _ in range(2):  # the first run reads, and the second is planned for what was read
+                assert len(graph.query(EVERY)) == number + 1
+            before = values(metrics)
+            # Nothing is looked up in the history: it is the very state of the branch.
+            assert graph.store.snapshot_at(commit_id=made) is graph.store.snapshot()
+            assert len(graph.query(EVERY, at=made)) == number + 1
+            assert len(graph.at(made).query(EVERY)) == number + 1
+            after = values(metrics)
+            ways = {name for name in after if name.startswith("omnigraph_images_total")}
+            assert {name: after[name] for name in ways} == {
+                name: before.get(name, 0) for name in ways
+            }
+            missed = 'omnigraph_plan_cache_total{result="miss"}'
+            assert after.get(missed) == before.get(missed)

@@ -8,7 +8,7 @@ import omnigraph
 from omnigraph.api import protocols
 from omnigraph.api.visibility import RowRules, RowRulesError
 from omnigraph.base.budget import Limits
-from omnigraph.errors import BudgetExceededError
+from omnigraph.errors import BudgetExceededError, NotFoundError
 from omnigraph.graph import view
 from omnigraph.graph.branch import GraphBranch
 from omnigraph.graph.graph import Graph
@@ -31,6 +31,7 @@ READ_THROUGH_THE_READER = {
     "explain",
     "picture",
     "show",
+    "algorithms",
 }
 SAID_ANEW = {"snapshot", "read_blob", "entity_rows", "spark"}
 ON_TOP = {"entity": "entity_rows", "export": "_selection", "iter_export": "_selection"}
@@ -59,6 +60,21 @@ def test_every_way_to_read_a_state_was_thought_of():
     assert source.count("state.reader") == 1, "queries are run by `_reader`, which knows the rules"
     for name, below in ON_TOP.items():
         assert below in inspect.getsource(getattr(GraphView, name))
+
+
+def test_algorithms_see_what_is_visible(graph):
+    seen = graph.under(RULES)
+    for algorithms in (seen.algorithms, seen.branch("main").algorithms):
+        rows = algorithms.degrees().to_tuples()
+        assert rows == [("D", "d", 0), ("P", "p0", 1), ("P", "p1", 1), ("P", "p2", 0)]
+        parts = algorithms.connected_components(nodes=["P"])
+        assert parts["component"].to_pylist() == [0, 0, 1]
+        assert len(algorithms.shortest_path(("P", "p0"))) == 2
+        assert len(algorithms.pagerank(nodes=["P"])) == 3
+        with pytest.raises(NotFoundError, match="no P 'x'"):
+            algorithms.shortest_path(("P", "x"))
+        with pytest.raises(RowRulesError):
+            algorithms.degrees(write="vis")
 
 
 def test_what_was_not_thought_of_needs_every_row(graph):

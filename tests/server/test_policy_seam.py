@@ -73,6 +73,7 @@ BODIES = {
     "/load": {"data": ""},
     "/branches": {"name": "new"},
     "/branches/merge": {"source": "main", "target": "other"},
+    "/branches/merge/preview": {"source": "main", "target": "other"},
     "/branches/{branch}/reset": {"to": "x"},
     "/revert": {"commit": "x"},
     "/cherry-pick": {"commit": "x"},
@@ -88,7 +89,8 @@ QUERY = {
     "/blob": {"type": "Person", "id": "Ann", "property": "bio"},
     "/diff": {"from": "main", "to": "main"},
 }
-GUARDED = [route for route in ROUTES if route.action is not None]
+GUARDED = [route for route in ROUTES if route.action is not None and not route.hides_refusals]
+SECRET = [route for route in ROUTES if route.hides_refusals]
 
 
 @pytest.mark.parametrize("route", GUARDED, ids=lambda one: f"{one.method} {one.path}")
@@ -120,6 +122,14 @@ def test_a_route_does_nothing_that_the_policy_denies(app, route):
     assert app.served.rules.policy.asked
     assert app.served.rules.policy.asked[0][0] in (route.action, Action.BRANCH_CREATE)
     assert before == (app.served.graph.snapshot().commit_id, app.served.graph.branches.list())
+
+
+@pytest.mark.parametrize("in_principle", [True, False])
+@pytest.mark.parametrize("route", SECRET, ids=lambda one: f"{one.method} {one.path}")
+def test_a_route_that_hides_refusals_says_that_nothing_is_there(app, route, in_principle):
+    app.served.rules = replace(app.served.rules, policy=Denies(in_principle))
+    answer = ask(app, route.method, route.path.replace("{name}", "nope"), json={})
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
 @pytest.mark.parametrize("route", GUARDED, ids=lambda one: f"{one.method} {one.path}")

@@ -13,6 +13,7 @@ class Action(StrEnum):
 
     READ = "read"
     EXPORT = "export"
+    INVOKE_QUERY = "invoke_query"
     CHANGE = "change"
     SCHEMA_APPLY = "schema_apply"
     BRANCH_CREATE = "branch_create"

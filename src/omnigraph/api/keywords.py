@@ -28,8 +28,19 @@ class MutateKeywords(TypedDict, total=False):
     message: str | None
     if_head: str | None
     idempotency_key: str | None
+    preview: bool
     limits: Limits | None
     cancel: threading.Event | None
+
+
+class StoredKeywords(QueryKeywords, total=False):
+    """How a stored query runs; what a read cannot keep is refused."""
+
+    actor: str | None
+    message: str | None
+    if_head: str | None
+    idempotency_key: str | None
+    preview: bool
 
 
 class IngestKeywords(TypedDict, total=False):

@@ -33,6 +33,7 @@ CODES: Final = {
 
 _FIELDS: Final = (
     "param",
+    "query",
     "reason",
     "branch",
     "expected",

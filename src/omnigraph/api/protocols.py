@@ -30,11 +30,13 @@ from omnigraph.api.keywords import (
     ReplayKeywords,
     ResetKeywords,
     SchemaApplyKeywords,
+    StoredKeywords,
 )
 from omnigraph.api.merges import ChangeApplied, MergeResult, Tag
 from omnigraph.api.pictures import PICTURE_NODES, Picture
 from omnigraph.api.query import Profile, QueryResult
 from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory
+from omnigraph.api.stored import StoredQuery
 from omnigraph.api.texts import SchemaPlan
 from omnigraph.api.upkeep import (
     CleanupStats,
@@ -203,6 +205,30 @@ class BulkJobs(Protocol):
 
 class BranchView(Reads, Writes, BulkJobs, Protocol):
     """A branch: as it is whenever something is asked, and to be written to."""
+
+
+class Queries(Protocol):
+    """The stored queries of a graph."""
+
+    def list(self) -> list[StoredQuery]:
+        """Return every stored query, by name."""
+        ...
+
+    def get(self, name: str) -> StoredQuery:
+        """Return a stored query."""
+        ...
+
+    def run(
+        self,
+        name: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str = "main",
+        at: Moment | None = None,
+        **how: Unpack[StoredKeywords],
+    ) -> QueryResult | MutationResult:
+        """Run a stored query: a read, or a write that is one commit."""
+        ...
 
 
 class Branches(Protocol):
@@ -386,6 +412,11 @@ class Administration(Protocol):
 
 class AnyGraph(BranchView, History, Administration, Protocol):
     """A whole graph, and its main branch where none is named."""
+
+    @property
+    def queries(self) -> Queries:
+        """The queries that are called by name."""
+        ...
 
     def ingest(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from omnigraph.api.stored import BrokenQuery
 from omnigraph.api.texts import SchemaStep
 from omnigraph.api.wire import Shape, Wire
 from omnigraph.errors import BadRequestError, ConflictError
@@ -26,6 +27,8 @@ class SchemaApplied(Shape):
     """The commit that brought it."""
     preview: bool = False
     """Whether nothing was written because that was asked for."""
+    broken_queries: Annotated[tuple[BrokenQuery, ...], Wire(omit_empty=True)] = ()
+    """Stored queries that mean nothing under it."""
 
     def _derived(self) -> dict[str, Any]:
         return {"step_count": len(self.steps)}

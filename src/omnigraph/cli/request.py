@@ -86,7 +86,7 @@ def build_request(
     alias = None if query.alias is None else _alias(settings, query.alias, command)
     uri, args = _split(settings, words, flags, alias)
     place = placed(settings, uri, flags, alias.graph if alias else None)
-    given = _given_params(query.params, query.params_file)
+    given = given_params(query.params, query.params_file)
     source = query_source(settings, alias.query if alias else query.query, query.text)
     source = framed(source, {**given, **_loose_params(query.single)})
     chosen = choose_query(source, query.name or (alias.query_name if alias else None))
@@ -238,7 +238,8 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _given_params(text: str | None, file: Path | None) -> Mapping[str, Any]:
+def given_params(text: str | None, file: Path | None) -> Mapping[str, Any]:
+    """Return the parameters that one flag gives as a JSON object."""
     if text is None and file is None:
         return {}
     where = "--params" if file is None else f"params file '{file}'"

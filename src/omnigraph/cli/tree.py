@@ -10,6 +10,7 @@ from omnigraph import __version__
 from omnigraph.api.texts import ProgramVersion
 from omnigraph.cli import output
 from omnigraph.cli.commands import (
+    algorithm,
     branch,
     changes,
     commit,
@@ -23,7 +24,9 @@ from omnigraph.cli.commands import (
     load,
     local,
     lock,
+    mcp,
     policy,
+    queries,
     query,
     read,
     replay,
@@ -76,6 +79,8 @@ app.command("revert")(replay.revert)
 app.command("cherry-pick")(replay.cherry_pick)
 app.add_typer(schema.app, name="schema")
 app.add_typer(query.app, name="query")
+app.add_typer(queries.app, name="queries")
+app.add_typer(algorithm.app, name="algorithm")
 app.command("explain")(explain.explain)
 app.command("profile")(explain.profile)
 app.command("fmt")(fmt.fmt)
@@ -91,6 +96,7 @@ app.add_typer(index.app, name="index")
 app.add_typer(lock.app, name="lock")
 app.add_typer(policy.app, name="policy")
 app.command("serve")(serve.serve)
+app.command("mcp")(mcp.mcp)
 app.add_typer(local.app, name="local")
 
 

@@ -161,6 +161,13 @@ class AsyncBranches(_Shell):
     reset = _Awaited(asks.reset)
 
 
+class AsyncQueries(_Shell):
+    """The stored queries of a graph on a server."""
+
+    list = _Awaited(asks.list_queries)
+    run = _Awaited(asks.run_query)
+
+
 class AsyncCommits(_Shell):
     """The history of a graph on a server."""
 
@@ -211,6 +218,7 @@ class AsyncGraph(_Shell):
 
     def __init__(self, transport: AsyncTransport) -> None:
         super().__init__(transport)
+        self.queries = AsyncQueries(transport)
         self.branches = AsyncBranches(transport)
         self.commits = AsyncCommits(transport)
         self.tags = AsyncTags(transport)

@@ -34,6 +34,7 @@ from omnigraph.api.protocols import Text
 from omnigraph.api.query import Profile, QueryResult
 from omnigraph.api.runs import Run, RunList
 from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory
+from omnigraph.api.stored import StoredQuery, StoredQueryList
 from omnigraph.api.texts import QueryPlan, SchemaPlan, SchemaText
 from omnigraph.api.upkeep import (
     Cleaned,
@@ -338,6 +339,7 @@ def mutate(
     message: str | None = None,
     if_head: str | None = None,
     idempotency_key: str | None = None,
+    preview: bool = False,
     limits: Limits | None = None,
 ) -> Ask[MutationResult]:
     """Ask for a mutation; it has a key, so that it may be sent again."""
@@ -353,6 +355,7 @@ def mutate(
             "params": _params(params),
             "branch": branch,
             "message": message,
+            "preview": preview or None,
             "limits": _limits(limits),
         }
     )
@@ -365,6 +368,52 @@ def mutate(
         source=source,
         is_long=True,
     )
+
+
+def list_queries() -> Ask[list[StoredQuery]]:
+    """Ask for the stored queries."""
+    read = shape(StoredQueryList)
+    return Ask("GET", "/queries", lambda one: list(read(one).queries))
+
+
+def run_query(
+    name: str,
+    params: Mapping[str, Any] | None = None,
+    *,
+    branch: str = DEFAULT_BRANCH,
+    at: str | None = None,
+    actor: str | None = None,
+    message: str | None = None,
+    if_head: str | None = None,
+    idempotency_key: str | None = None,
+    preview: bool = False,
+    limits: Limits | None = None,
+) -> Ask[QueryResult | MutationResult]:
+    """Ask for a stored query to be run, which may be a write: it has a key like any other."""
+    refuse_actor(actor)
+    headers = {
+        "accept": ARROW,
+        "idempotency-key": new_key() if idempotency_key is None else idempotency_key,
+    }
+    if if_head is not None:
+        headers["omnigraph-if-graph-commit"] = if_head
+    body = _json(
+        {
+            "params": _params(params),
+            "branch": branch if at is None else None,
+            "snapshot": at,
+            "message": message,
+            "preview": preview or None,
+            "limits": _limits(limits),
+        }
+    )
+    path = f"/queries/{segment(text_argument(name, 'the name of a stored query'))}"
+    return Ask("POST", path, _rows_or_change, body=body, headers=headers, is_long=True)
+
+
+def _rows_or_change(answer: Answer) -> QueryResult | MutationResult:
+    is_rows = answer.headers.get("content-type", "").startswith(ARROW)
+    return _result(answer) if is_rows else shape(MutationResult)(answer)
 
 
 def load(
@@ -471,7 +520,7 @@ def merge(
     )
     return Ask(
         "POST",
-        "/branches/merge",
+        "/branches/merge/preview" if preview else "/branches/merge",
         shape(MergeResult),
         body=body,
         is_repeatable=preview,

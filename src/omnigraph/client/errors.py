@@ -71,6 +71,8 @@ HOMES: Final[Mapping[str, str]] = {
     "SchemaUnsupportedError": "omnigraph.api.schemas",
     "LoadsRunningError": "omnigraph.api.schemas",
     "OnlyMainError": "omnigraph.api.schemas",
+    "StoredQueryError": "omnigraph.api.stored",
+    "StoredQueryNotFoundError": "omnigraph.api.stored",
     "TableNotFoundError": "omnigraph.api.history",
     "ShapeError": "omnigraph.api.wire",
     "RowRulesError": "omnigraph.api.visibility",

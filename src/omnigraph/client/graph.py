@@ -32,6 +32,7 @@ from omnigraph.api.keywords import (
     MutateKeywords,
     OptimizeKeywords,
     QueryKeywords,
+    StoredKeywords,
 )
 from omnigraph.api.merges import ChangeApplied, MergeResult, Strategy, Tag
 from omnigraph.api.pictures import (
@@ -46,6 +47,7 @@ from omnigraph.api.protocols import AnyGraph, BranchView, Reads, Text
 from omnigraph.api.query import Profile, QueryResult
 from omnigraph.api.runs import Run
 from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory
+from omnigraph.api.stored import StoredQuery, StoredQueryNotFoundError
 from omnigraph.api.texts import SchemaPlan
 from omnigraph.api.upkeep import (
     CleanupStats,
@@ -80,11 +82,26 @@ _POLL_S = 0.5
 _STDOUT = "-"
 
 
-_LOCAL = ("store", "spark", "write_spark", "run", "query_at_hand", "entity_rows")
+_LOCAL = (
+    "store",
+    "algorithms",
+    "spark",
+    "write_spark",
+    "run",
+    "query_at_hand",
+    "entity_rows",
+)
 
 
 class NotRemoteError(BadRequestError, AttributeError):
     """A server cannot do this."""
+
+
+def _missing(asked: object, name: str) -> AttributeError:
+    """Return what to raise where something is asked for that is not there."""
+    if name in _LOCAL:
+        return NotRemoteError(f"a graph on a server has no '{name}'", hint="open the graph itself")
+    return AttributeError(f"'{type(asked).__name__}' object has no attribute '{name}'")
 
 
 class RemoteGraph(Closing):
@@ -93,6 +110,7 @@ class RemoteGraph(Closing):
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._ask = transport.ask
+        self.queries = RemoteQueries(self)
         self.branches = RemoteBranches(transport)
         self.commits = RemoteCommits(transport)
         self.tags = RemoteTags(transport)
@@ -119,11 +137,7 @@ class RemoteGraph(Closing):
 
     def __getattr__(self, name: str) -> NoReturn:
         """Say of what only a local graph has that a server does not have it."""
-        if name in _LOCAL:
-            raise NotRemoteError(
-                f"a graph on a server has no '{name}'", hint="open the graph itself"
-            )
-        raise AttributeError(f"'RemoteGraph' object has no attribute '{name}'")
+        raise _missing(self, name)
 
     def as_actor(self, actor: str) -> Self:
         """Refuse: a server knows by the token who asks."""
@@ -451,6 +465,7 @@ class RemoteGraph(Closing):
             message=how.get("message"),
             if_head=how.get("if_head"),
             idempotency_key=how.get("idempotency_key"),
+            preview=how.get("preview", False),
             limits=how.get("limits"),
         )
         return self._ask(ask)
@@ -680,6 +695,10 @@ class RemoteView:
     def __init__(self, graph: RemoteGraph, branch: str, commit: str | None) -> None:
         self._graph, self._branch, self._at = graph, branch, commit
 
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say of what only a local graph has that a server does not have it."""
+        raise _missing(self, name)
+
     @property
     def uri(self) -> str:
         """Where the server is."""
@@ -868,6 +887,52 @@ class RemoteBranch(RemoteView):
     def ensure_indices(self) -> list[IndexReport]:
         """Build and refresh the indexes."""
         return self._graph.ensure_indices(self.name)
+
+
+class RemoteQueries:
+    """The stored queries of a graph on a server."""
+
+    def __init__(self, graph: RemoteGraph) -> None:
+        self._graph = graph
+
+    def list(self) -> list[StoredQuery]:
+        """Return every stored query that may be called, by name."""
+        return self._graph._ask(asks.list_queries())
+
+    def get(self, name: str) -> StoredQuery:
+        """Return a stored query.
+
+        Raises:
+            StoredQueryNotFoundError: there is none of that name, or not for who asks.
+        """
+        for one in self.list():
+            if one.name == text_argument(name, "the name of a stored query"):
+                return one
+        raise StoredQueryNotFoundError(name)
+
+    def run(
+        self,
+        name: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str = DEFAULT_BRANCH,
+        at: Moment | None = None,
+        **how: Unpack[StoredKeywords],
+    ) -> QueryResult | MutationResult:
+        """Run a stored query: a read, or a write that is one commit; see a local graph."""
+        ask = asks.run_query(
+            name,
+            params,
+            branch=branch,
+            at=self._graph._commit(branch, at),
+            actor=how.get("actor"),
+            message=how.get("message"),
+            if_head=how.get("if_head"),
+            idempotency_key=how.get("idempotency_key"),
+            preview=how.get("preview", False),
+            limits=how.get("limits"),
+        )
+        return self._graph._ask(ask, how.get("cancel"))
 
 
 class RemoteBranches:

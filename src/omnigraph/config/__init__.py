@@ -10,5 +10,6 @@ In control-flow order:
 - `limits` and `logs`: the limits of calls and what is logged, as file and environment say.
 - `embedding`: which embedder they ask for.
 - `texts`: schemas and queries as callers pass them.
+- `stored`: where stored queries are.
 - `scaffold`: the first `omnigraph.yaml` of a new graph.
 """

@@ -31,6 +31,7 @@ from omnigraph.config.settings import (
     SparkSection,
     rebase,
 )
+from omnigraph.config.stored import StoredFiles
 from omnigraph.engine.search.options import PROVIDERS
 from omnigraph.errors import BadRequestError, NotFoundError, StorageError
 from omnigraph.storage.options import Durability, FileChecks
@@ -42,7 +43,6 @@ _FILE_CHECKS: tuple[FileChecks, ...] = ("never", "first_read")
 _RENAMED = {
     "targets": "graphs",
     "target": "cli.graph",
-    "queries": "query.roots",
     "embeddings": "embedding",
 }
 _RENAMED_CLI = {"target": "graph", "format": "output_format", "default_graph": "graph"}
@@ -102,6 +102,7 @@ def _settings(document: Document, path: Path, environment: Environment) -> Setti
         server=_server(root.section("server")),
         cli=_cli(root.section("cli")),
         query_roots=query.texts("roots"),
+        queries=_queries(root.section("queries"), base),
         aliases={name: _alias(name, one) for name, one in root.sections("aliases").items()},
         policy=_policy(root.section("policy"), base),
         embedding=_embedding(root.section("embedding")),
@@ -154,6 +155,14 @@ def _cli(section: Section) -> CliSettings:
         ),
     )
     section.finish(_RENAMED_CLI)
+    return found
+
+
+def _queries(section: Section, base: Path) -> StoredFiles:
+    found = StoredFiles(
+        tuple(base / one for one in section.texts("files")), section.texts("expose")
+    )
+    section.finish({"roots": "files", "folder": "files", "exposed": "expose"})
     return found
 
 

@@ -46,6 +46,10 @@ aliases:
   #   name: add_person
   #   args: [name, age]
 
+# queries:              # called by name, over HTTP and by agents, too
+#   files: [stored]      # .gq files, and folders of them
+#   expose: [add_person] # writes that agents may call
+
 # embedding:
 #   provider: local   # or openai, gemini
 #   model: wordllama

@@ -13,6 +13,7 @@ from omnigraph.config.document import Problem
 from omnigraph.config.environment import Environment, s3_options
 from omnigraph.config.limits import LimitSettings
 from omnigraph.config.logs import LogSettings
+from omnigraph.config.stored import StoredFiles
 from omnigraph.engine.search.options import Provider
 from omnigraph.errors import NotFoundError
 from omnigraph.storage.options import Durability, FileChecks, Retention, S3Options, StorageOptions
@@ -135,6 +136,7 @@ class Settings:
     server: ServerSettings = ServerSettings()
     cli: CliSettings = CliSettings()
     query_roots: tuple[str, ...] = ()
+    queries: StoredFiles = field(default_factory=StoredFiles)
     aliases: Mapping[str, Alias] = field(default_factory=dict)
     policy: PolicySettings = PolicySettings()
     embedding: EmbeddingSettings = EmbeddingSettings()

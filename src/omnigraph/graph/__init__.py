@@ -2,11 +2,13 @@
 
 In control-flow order: `graph` (a handle: main, and the whole graph), `branch` (a view that writes),
 `view` (one state, for reading), `seen` (a graph of which some rows are hidden), `changes` (diffs,
-the feed, the life of nodes and edges), `history` (branches and commits), `runs` (writes that are
-published together), `schemas` (changed, compared, as they were), `state` (what all handles share),
+the feed, the life of nodes and edges), `algorithms` (over all nodes and edges of a state),
+`history` (branches and commits), `runs` (writes that are published together), `stored` (queries
+called by name), `schemas` (changed, compared, as they were), `state` (what all handles share),
 `configured` (from settings to options), `options`, `requests` (what a write brings along), `turns`
 (readers give way to writers), `spark_source` (graphs as Spark reads them), `copies` (of whole
-graphs).
+graphs), `described` (a schema and a text, for who asks what there is), `around` (what is near a
+node).
 """
 
 from omnigraph.api.history import GraphCommit

@@ -25,7 +25,7 @@ from omnigraph.graph.state import GraphState
 from omnigraph.graph.turns import TURNS
 from omnigraph.graph.view import GraphView
 from omnigraph.pipeline.model import load_options
-from omnigraph.storage.commit.session import Preconditions
+from omnigraph.storage.commit.session import Preconditions, WriteSession
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,6 +61,7 @@ class GraphBranch(GraphView):
         message: str | None = None,
         if_head: str | None = None,
         idempotency_key: str | None = None,
+        preview: bool = False,
         limits: Limits | None = None,
         cancel: threading.Event | None = None,
     ) -> MutationResult:
@@ -74,6 +75,7 @@ class GraphBranch(GraphView):
             message: why; kept on the commit.
             if_head: commit id the branch must still be at.
             idempotency_key: repeating a request under its key returns the first result.
+            preview: compute and check everything, and write nothing.
             limits: time and memory limits until the commit begins, which is not interrupted.
             cancel: when another thread sets it before that, nothing is written.
 
@@ -88,7 +90,7 @@ class GraphBranch(GraphView):
         who = self._who(actor, **labels)
         asked = Preconditions(if_head, idempotency_key)
         request = MutationRequest(
-            read_query(source, params), name, params, self.name, who, message, asked
+            read_query(source, params), name, params, self.name, who, message, asked, preview
         )
         with TURNS.writing(), self._state.job_budget(limits, cancel) as budget:
             return self._state.writer.mutate(self._state.store, request, budget)
@@ -281,6 +283,11 @@ class GraphBranch(GraphView):
         with Engines(on_spark(), spark) as engines:
             runner = engines.choose(0).runner
             return ensure_indexes(store, catalog, self.name, runner, actor=who)
+
+    def _begin_write(self, actor: str | None, message: str | None) -> WriteSession:
+        """Begin a write on top of the branch as it is."""
+        who = self._who(actor, message=message)
+        return self._state.store.begin(self.name, who, writer_kind="Algorithm", message=message)
 
     def _who(self, actor: str | None, **labels: str | None) -> str | None:
         """Return who writes, having checked everything that is kept with a commit."""

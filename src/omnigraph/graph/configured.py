@@ -32,6 +32,7 @@ def graph_options(settings: Settings, uri: str) -> GraphOptions:
         embedder=embedder_of(chosen),
         limits=limits.query,
         job_limits=limits.job,
+        queries=settings.queries,
         slow_query_ms=settings.logging.slow_query_ms,
     )
 

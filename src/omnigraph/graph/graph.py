@@ -55,6 +55,7 @@ from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.compiler.source import Source
 from omnigraph.config.environment import bearer_token, process_environment
+from omnigraph.config.stored import StoredFiles
 from omnigraph.config.texts import read_text
 from omnigraph.engine.contract import SCHEMA_FILE, contract_files, table_specs
 from omnigraph.engine.merge.replay import Replay
@@ -70,6 +71,7 @@ from omnigraph.graph.options import GraphOptions
 from omnigraph.graph.requests import check_labels, who_writes
 from omnigraph.graph.runs import GraphRun, Runs
 from omnigraph.graph.state import GraphState
+from omnigraph.graph.stored import GraphQueries
 from omnigraph.graph.view import GraphView
 from omnigraph.pipeline.model import load_options
 from omnigraph.storage.locks.holders import Holder
@@ -83,6 +85,7 @@ if TYPE_CHECKING:
 
     from omnigraph.api.access import AccessPolicy
     from omnigraph.api.visibility import RowRules
+    from omnigraph.graph.algorithms import Algorithms
     from omnigraph.graph.seen import SeenGraph
     from omnigraph.pipeline.inputs.sources import Data
     from omnigraph.policy.guard import GuardedGraph
@@ -122,6 +125,20 @@ class Graph(Closing):
     def schema(self) -> str:
         """The accepted schema text."""
         return FixedText(self.store.read_file(SCHEMA_FILE).decode())
+
+    @property
+    def queries(self) -> GraphQueries:
+        """The queries that are called by name; `GraphOptions.queries` says where they are."""
+        return GraphQueries(self, self._state.stored)
+
+    def reload_queries(self, files: StoredFiles | None = None) -> None:
+        """Read stored queries anew, maybe of other places; changed files are seen without it.
+
+        Raises:
+            OmniGraphError: one is wrong; those in force stay.
+        """
+        chosen = self._state.options.queries if files is None else files
+        self._state.stored.reload(chosen, self.catalog)
 
     @property
     def catalog(self) -> Catalog:
@@ -355,6 +372,14 @@ class Graph(Closing):
     ) -> dict[str, DataFrame]:
         """Return one Spark DataFrame per type, all at one snapshot; see `GraphView.spark`."""
         return self._view(branch, at).spark(session)
+
+    @property
+    def algorithms(self) -> Algorithms:
+        """PageRank, connected components, shortest paths and degrees of main; see `Algorithms`.
+
+        Those of another branch or of the past are of `branch(…)` and `at(…)`.
+        """
+        return self._branch(DEFAULT_BRANCH).algorithms
 
     # What changed; see GraphChanges.
 

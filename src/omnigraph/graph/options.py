@@ -8,6 +8,7 @@ from typing import Literal
 from omnigraph.base.budget import Limits
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.memory import machine_memory
+from omnigraph.config.stored import StoredFiles
 from omnigraph.engine.search.embedder import Embedder
 from omnigraph.pipeline.model import PipelineOptions
 from omnigraph.storage.options import DEFAULTS, StorageOptions
@@ -34,6 +35,8 @@ class GraphOptions:
     embedder: Embedder | Literal["auto"] | None = "auto"
     """Turns text into vectors; "auto" is the one the environment asks for, or else the offline
     one. None leaves `@embed` columns alone and refuses text in nearest."""
+    queries: StoredFiles = field(default_factory=StoredFiles)
+    """Where the queries are that are called by their names."""
     slow_query_ms: float | None = None
     """A query or mutation that takes so many milliseconds is told to the log `omnigraph.slow`; None
     is never. What the environment says wins."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 from omnigraph.api.protocols import Text
 from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory, SchemaVersion
+from omnigraph.api.stored import BrokenQuery
 from omnigraph.api.texts import SchemaPlan
 from omnigraph.api.words import Moment
 from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.catalog.ir_json import schema_hash
 from omnigraph.compiler.catalog.migration import plan_schema_migration
 from omnigraph.compiler.catalog.schema_ir import SchemaIr
+from omnigraph.compiler.source import Source
 from omnigraph.config.texts import read_text
 from omnigraph.engine.contract import IR_FILE, accepted_ir, schema_step, stated_ir, steps_from
 from omnigraph.engine.schema.apply import Request, apply_schema
@@ -20,6 +23,8 @@ from omnigraph.graph.requests import check_labels
 from omnigraph.graph.state import GraphState
 from omnigraph.graph.turns import TURNS
 from omnigraph.storage.manifest.line import Line
+
+log = logging.getLogger("omnigraph.stored")
 
 
 def plan(state: GraphState, schema: Text, branch: str, *, allow_data_loss: bool) -> SchemaPlan:
@@ -42,7 +47,8 @@ def apply(
 ) -> SchemaApplied:
     """Make a text the schema of a branch; see `Graph.apply_schema`."""
     check_labels(branch=branch, actor=actor, message=message)
-    request = Request(read_text(schema), branch, allow_data_loss, preview, actor, message)
+    source = read_text(schema)
+    request = Request(source, branch, allow_data_loss, preview, actor, message)
     with TURNS.writing(), state.job_budget(None):
         done = apply_schema(state.store, request)
     return SchemaApplied(
@@ -54,7 +60,19 @@ def apply(
         branch=str(done.state.branch),
         graph_commit_id=None if done.commit is None else str(done.commit.id),
         preview=preview,
+        broken_queries=_broken(state, source),
     )
+
+
+def _broken(state: GraphState, schema: Source) -> tuple[BrokenQuery, ...]:
+    """Return the stored queries that a schema leaves without a meaning, told to the log as well.
+
+    It is no reason to refuse a schema: their files may be the next thing that is changed.
+    """
+    found = state.stored.broken(load_schema(schema).catalog)
+    for one in found:
+        log.warning("%s", one.message)
+    return tuple(BrokenQuery(one.query or "", one.message) for one in found)
 
 
 def diff(state: GraphState, a: Moment | Text, b: Moment | Text) -> SchemaDiff:

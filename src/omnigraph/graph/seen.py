@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Never, Unpack
+from typing import TYPE_CHECKING, Any, Never, Unpack, cast
 
 from omnigraph.api.changes import Diff
 from omnigraph.api.history import BranchCreated, BranchDeleted, GraphSnapshot
 from omnigraph.api.keywords import DiffKeywords
-from omnigraph.api.protocols import Text
+from omnigraph.api.protocols import AnyGraph, Text
 from omnigraph.api.query import QueryResult
 from omnigraph.api.visibility import RowRules, RowRulesError
 from omnigraph.api.words import DEFAULT_BRANCH, Moment
@@ -32,11 +32,13 @@ from omnigraph.errors import NotFoundError
 from omnigraph.graph.changes import GraphChanges
 from omnigraph.graph.history import Branches
 from omnigraph.graph.state import GraphState
+from omnigraph.graph.stored import GraphQueries
 from omnigraph.graph.view import GraphView
 from omnigraph.storage.files.layout import MAIN
 from omnigraph.storage.manifest.snapshot import BranchNotFoundError, Snapshot
 
 if TYPE_CHECKING:
+    from omnigraph.graph.algorithms import Algorithms
     from omnigraph.graph.graph import Graph
     from omnigraph.pipeline.export.write import Selection
 
@@ -102,6 +104,10 @@ class SeenView(GraphView):
         seen = self._seen(snapshot)
         chosen = GraphView(self._state, lambda: snapshot)._selection(types, tables)
         return replace(chosen, ids_of=seen.ids_of)
+
+    def _begin_write(self, *_: object) -> Never:
+        """Refuse: a value of every node would come of the visible ones."""
+        raise RowRulesError("writing what an algorithm finds")
 
     def spark(self, *_: object) -> Never:
         """Refuse: workers read the tables themselves."""
@@ -190,6 +196,8 @@ class SeenGraph:
     def __init__(self, graph: Graph, state: GraphState, rules: RowRules) -> None:
         self._graph, self._state, self._rules = graph, state, rules
         self.branches = SeenBranches(graph.branches)
+        # It has what calling a query takes, and refuses the rest.
+        self.queries = GraphQueries(cast("AnyGraph", self), state.stored)
 
     def __repr__(self) -> str:
         return f"SeenGraph({self._state.described()})"
@@ -224,6 +232,11 @@ class SeenGraph:
     ) -> GraphSnapshot:
         """Return every table at its version, with the number of visible rows."""
         return self._view(branch, at).snapshot()
+
+    @property
+    def algorithms(self) -> Algorithms:
+        """What can be computed over the visible part of main; see `GraphView.algorithms`."""
+        return self._view(DEFAULT_BRANCH, None).algorithms
 
     query = _viewed("query")
     query_at_hand = _viewed("query_at_hand")

@@ -19,6 +19,7 @@ from omnigraph.engine.write.writer import GraphWriter
 from omnigraph.errors import BadRequestError
 from omnigraph.graph.configured import chosen_embedder, input_options, settled
 from omnigraph.graph.options import GraphOptions
+from omnigraph.graph.stored import StoredTexts
 from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.options import S3Options
 from omnigraph.storage.store import GraphStore
@@ -40,6 +41,7 @@ class GraphState:
         self.options = settled(options, environment, inherited)
         self.embedder = chosen_embedder(options, environment)
         embedder, watch = self.embedder, Watch(options.clock, self.options.slow_query_ms)
+        self.stored = StoredTexts(options.queries)
         self.catalogs = Catalogs()
         self.reader = GraphReader(self.catalogs, ImageCache(options.image_bytes), embedder, watch)
         self.writer = GraphWriter(self.catalogs, self.reader.cache, embedder, watch)

@@ -31,15 +31,18 @@ from omnigraph.config.texts import read_query
 from omnigraph.engine.contract import SCHEMA_FILE
 from omnigraph.engine.read.blob_bytes import blob_bytes
 from omnigraph.engine.read.reader import GraphReader
+from omnigraph.errors import BadRequestError
 from omnigraph.graph.history import graph_snapshot
 from omnigraph.graph.state import GraphState
 from omnigraph.graph.turns import TURNS
+from omnigraph.storage.commit.session import WriteSession
 from omnigraph.storage.manifest.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from omnigraph.graph.algorithms import Algorithms
     from omnigraph.pipeline.export.write import Selection
 
 
@@ -306,6 +309,27 @@ class GraphView:
 
         snapshot = self._take()
         return select(snapshot, self._state.catalog(snapshot), types, tables)
+
+    @property
+    def algorithms(self) -> Algorithms:
+        """PageRank, connected components, shortest paths and degrees of this state."""
+        from omnigraph.graph.algorithms import Algorithms  # needed by few programs
+
+        return Algorithms(self)
+
+    def _begin_write(
+        self,
+        actor: str | None,  # noqa: ARG002 - of those that can
+        message: str | None,  # noqa: ARG002
+    ) -> WriteSession:
+        """Refuse to begin a write: this is one state, which does not change.
+
+        Raises:
+            BadRequestError: always; a branch begins one.
+        """
+        raise BadRequestError(
+            "a state of the past cannot be written to", hint="write to a branch: graph.branch(…)"
+        )
 
     def spark(self, session: SparkSession) -> dict[str, DataFrame]:
         """Return one Spark DataFrame per type, all at one snapshot.

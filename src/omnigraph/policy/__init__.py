@@ -4,5 +4,5 @@
 rules in Cedar and lets the real Cedar judge; `cases` are requests with the answers somebody
 expects, and `load` puts it all together: a policy is in force only if both judges agree on it.
 `rows` says which rows somebody sees where. `guard` is a graph that asks the policy before it does
-anything.
+anything (`guarded_branch`, `guarded_history`, `guarded_queries`: its parts).
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -43,7 +43,13 @@ class Gate:
             raise DeniedError(found.message)
 
     def seen(self, action: Action, *moments: Moment, branch: str = DEFAULT_BRANCH) -> AnyGraph:
-        """Return the graph with the rows the actor sees of some states for what they do there.
+        """Return the graph with the rows the actor sees of some states for what they do there."""
+        return self.seen_by((action,), *moments, branch=branch)
+
+    def seen_by(
+        self, actions: Sequence[Action], *moments: Moment, branch: str = DEFAULT_BRANCH
+    ) -> AnyGraph:
+        """Return the graph with the rows that are seen for every one of some actions.
 
         Raises:
             RowRulesError: some rows are hidden, and the graph cannot leave rows out.
@@ -53,14 +59,15 @@ class Gate:
         shown: RowRules | None = None
         for moment in moments:
             for one in self._branches_of(moment, branch):
-                found = rows_for(self.policy, self.actor, action, one)
-                shown = shown if found is None else found.within(shown)
+                for action in actions:
+                    found = rows_for(self.policy, self.actor, action, one)
+                    shown = shown if found is None else found.within(shown)
         if shown is None:
             return self.graph
         if not hasattr(self.graph, "under"):
             raise RowRulesError("a graph that is not opened here")
-        found = self.graph.under(shown)
-        return cast("AnyGraph", found)  # it refuses what it lacks
+        under = self.graph.under(shown)
+        return cast("AnyGraph", under)  # it refuses what it lacks
 
     def pass_source(self, moment: Moment, target: str, branch: str = DEFAULT_BRANCH) -> None:
         """Judge that rows are taken from a state to a branch."""

@@ -40,6 +40,7 @@ from omnigraph.policy.guarded_history import (
     GuardedCommits,
     GuardedTags,
 )
+from omnigraph.policy.guarded_queries import GuardedQueries
 from omnigraph.storage.files.layout import parse_branch
 
 _ON_BRANCHES = (Action.READ, Action.EXPORT, Action.CHANGE)
@@ -48,8 +49,18 @@ _ON_BRANCHES = (Action.READ, Action.EXPORT, Action.CHANGE)
 class GuardedGraph(GuardedBranch):
     """A whole graph for one actor. Closing it leaves the graph itself open."""
 
-    def __init__(self, graph: AnyGraph, policy: AccessPolicy, actor: str) -> None:
-        gate = Gate(graph.as_actor(actor), policy, actor)
+    def __init__(
+        self, graph: AnyGraph, policy: AccessPolicy, actor: str, *, named: bool = True
+    ) -> None:
+        """Guard a graph.
+
+        Args:
+            graph: what is asked.
+            policy: who may do what.
+            actor: who asks.
+            named: whether it is asked in their name; a server knows who asks by itself.
+        """
+        gate = Gate(graph.as_actor(actor) if named else graph, policy, actor)
         # A view of main, which takes no `branch` or `at` beside what is judged here.
         super().__init__(gate, DEFAULT_BRANCH, gate.graph.branch(DEFAULT_BRANCH))
         self.__gate: Gate | None = gate
@@ -91,6 +102,11 @@ class GuardedGraph(GuardedBranch):
     def tags(self) -> GuardedTags:
         """The tags of the graph."""
         return GuardedTags(self._gate)
+
+    @property
+    def queries(self) -> GuardedQueries:
+        """The stored queries of the graph."""
+        return GuardedQueries(self._gate)
 
     def branch(self, name: str) -> GuardedBranch:
         """Return a branch, to be read and written as far as the policy goes."""

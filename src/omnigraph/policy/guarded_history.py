@@ -36,9 +36,16 @@ class GuardedBranches:
         return self._gate.graph.branches.delete(name)
 
     def merge(self, source: str, into: str = "main", **how: Unpack[MergeKeywords]) -> MergeResult:
-        """Merge a branch into another: as one commit, or not at all."""
-        self._gate.pass_(Action.BRANCH_MERGE, branch=source, target=into)
-        self._gate.pass_source(source, into)
+        """Merge a branch into another: as one commit, or not at all.
+
+        A preview shows rows of both and writes nothing: who may read both may look at it.
+        """
+        if how.get("preview"):
+            self._gate.pass_(Action.READ, branch=source)
+            self._gate.pass_(Action.READ, branch=into)
+        else:
+            self._gate.pass_(Action.BRANCH_MERGE, branch=source, target=into)
+            self._gate.pass_source(source, into)
         if (base := how.get("base")) is not None:  # conflicts show its rows
             self._gate.pass_moment(base)
         if how.get("delete_source"):

@@ -8,9 +8,9 @@ from enum import StrEnum
 
 from omnigraph.api.access import Action
 
-ROW_ACTIONS = frozenset({Action.READ, Action.EXPORT})
+ROW_ACTIONS = frozenset({Action.READ, Action.EXPORT, Action.INVOKE_QUERY})
 """Which show rows, so that a rule may name some of them."""
-BRANCH_ACTIONS = frozenset({Action.READ, Action.EXPORT, Action.CHANGE})
+BRANCH_ACTIONS = frozenset({*ROW_ACTIONS, Action.CHANGE})
 """Judged by the branch they are about."""
 TARGET_ACTIONS = frozenset(
     {

@@ -112,6 +112,8 @@ class App:
     async def _close(self) -> None:
         served, self.served = self.served, None
         if served is not None:
+            if served.agents is not None:
+                await served.agents.close()
             await served.execution.close()
             await asyncio.to_thread(served.graph.close)
             log.info("the graph is closed")
@@ -147,6 +149,7 @@ class App:
 
     async def _exchange(self, exchange: Exchange, send: Send, seen: _Seen) -> None:
         """Answer a request; a refusal is an answer, too."""
+        started = time.perf_counter()
         extra = [
             (b"x-request-id", exchange.request_id.encode()),
             (b"x-content-type-options", b"nosniff"),
@@ -156,7 +159,7 @@ class App:
             answer = await self._answer(exchange, seen)
             if isinstance(answer, Flow):
                 flow = packed_flow(answer, exchange.header(b"accept-encoding"))
-                flow.headers = (*flow.headers, *extra)
+                flow.headers = (*flow.headers, *extra, _timing(started))
                 seen.status = 200
                 assert self.served is not None, "an answer came from it"
                 await self.served.execution.send_flow(exchange, flow, send)
@@ -181,7 +184,7 @@ class App:
         seen.status = reply.status
         # What is left of a body would be taken for the next request.
         reply.closes = reply.closes or (exchange.has_body and not exchange.was_read)
-        await _send(reply, extra, send)
+        await _send(reply, [*extra, _timing(started)], send)
         if reply.closes:
             await exchange.drain()
 
@@ -195,7 +198,11 @@ class App:
         seen.route = route.path
         seen.actor = actor = None if route.is_open else authenticate(served, exchange)
         self.browsers.require_own(exchange)
-        if route.action is not None and served.rules.policy is not None:
+        if (
+            route.action is not None
+            and served.rules.policy is not None
+            and not route.hides_refusals
+        ):
             self._may_at_all(served, actor, route)
         if IF_COMMIT in exchange.headers and not route.is_conditional:
             raise bad_request(  # a condition that nobody looks at must not seem to hold
@@ -336,6 +343,11 @@ async def _send(reply: Reply, extra: list[Header], send: Send) -> None:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": reply.body})
+
+
+def _timing(started: float) -> Header:
+    """Return how long the server took, as tools of browsers and the page show it."""
+    return b"server-timing", b"app;dur=%.2f" % ((time.perf_counter() - started) * 1_000)
 
 
 def _is_twice(headers: Sequence[Header]) -> bool:

@@ -46,7 +46,27 @@ class ChangeBody(Struct):
     params: Any = None
     branch: str | None = None
     message: str | None = None
+    preview: bool | None = None
     limits: CallLimits | None = None
+
+
+class StoredBody(Struct):
+    """What a stored query is called with; what only a write can keep is refused of a read."""
+
+    params: Any = None
+    branch: str | None = None
+    snapshot: str | None = None
+    message: str | None = None
+    preview: bool | None = None
+    limits: CallLimits | None = None
+
+
+class LintBody(Struct):
+    """A text to be looked at, and whose schema it is held against."""
+
+    query_source: str
+    branch: str | None = None
+    snapshot: str | None = None
 
 
 class ExportBody(Struct):

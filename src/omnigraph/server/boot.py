@@ -18,11 +18,13 @@ from omnigraph.config.environment import Environment, count_in, process_environm
 from omnigraph.config.limits import limits_in_force
 from omnigraph.config.load import load_settings
 from omnigraph.config.settings import Settings
-from omnigraph.graph import connect
+from omnigraph.errors import OmniGraphError
+from omnigraph.graph import Graph, connect
 from omnigraph.graph.configured import graph_options
 from omnigraph.policy.decide import Judge
 from omnigraph.policy.rows import check_conditions
 from omnigraph.server.admission import WriteCaps
+from omnigraph.server.agents import AgentTools
 from omnigraph.server.app import App
 from omnigraph.server.bodies import CallLimits
 from omnigraph.server.browsers import browsers_for
@@ -63,6 +65,8 @@ def served_by(options: ServeOptions) -> Served:
     graph = connect(options.uri, options=graph_options(settings, options.uri))
     if isinstance(rules.policy, Judge) and rules.policy.hides_rows:
         check_conditions(rules.policy.policy, graph.catalog)
+    if settings.queries.places:
+        _check_queries(graph)
     shown = without_credentials(options.uri)
     root = graph.uri
     return Served(
@@ -76,8 +80,24 @@ def served_by(options: ServeOptions) -> Served:
         load_bytes=settings.server.load_size or sys.maxsize,
         secrets=tuple(dict.fromkeys((root, str(parse_uri(options.uri)), options.uri))),
         document=served_document,
+        agents=AgentTools(options.tools) if options.tools != "none" else None,
         is_local=not is_on_s3(root),
+        has_page=options.page,
     )
+
+
+def _check_queries(graph: Graph) -> None:
+    """Return only if every stored query can be called.
+
+    Raises:
+        OmniGraphError: one cannot; it is named.
+    """
+    try:
+        graph.reload_queries()
+    except OmniGraphError:
+        graph.close()
+        raise
+    log.info("stored queries: %d", len(graph.queries.list()))
 
 
 def read_limits(settings: Settings) -> Limits:
@@ -107,14 +127,25 @@ def without_credentials(uri: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
+def reload_queries(graph: Graph, config: str | None) -> None:
+    """Take the stored queries that the settings name now; if one is wrong, the old ones stay."""
+    try:
+        graph.reload_queries(load_settings(config, process_environment()).queries)
+    except OmniGraphError as error:
+        log.error("reload refused, the old stored queries stay in force: %s", error.message)
+        return
+    log.info("stored queries: %d, read again", len(graph.queries.list()))
+
+
 def _reload_on_hangup(options: ServeOptions, app: App) -> None:
-    """Read tokens and policy again on SIGHUP, between two requests."""
+    """Read tokens, policy and stored queries again on SIGHUP, between two requests."""
     loop = asyncio.get_running_loop()
 
     async def swap() -> None:
         served = app.served
         if served is not None:
             served.rules = await asyncio.to_thread(reloaded, served.rules, options.config)
+            await asyncio.to_thread(reload_queries, served.graph, options.config)
 
     tasks: set[asyncio.Task[None]] = set()
 

@@ -35,7 +35,7 @@ _EVERYWHERE: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, 
 _ALLOWED: Final = (
     b"authorization, content-type, idempotency-key, omnigraph-if-graph-commit, x-request-id"
 )
-_EXPOSED: Final = b"x-request-id, retry-after, omnigraph-commit, omnigraph-query"
+_EXPOSED: Final = b"x-request-id, retry-after, omnigraph-commit, omnigraph-query, server-timing"
 
 
 @dataclass(frozen=True, slots=True)

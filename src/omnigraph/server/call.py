@@ -19,6 +19,7 @@ from omnigraph.base.ids import BranchName
 from omnigraph.errors import DeniedError
 from omnigraph.graph.graph import Graph
 from omnigraph.policy.rows import require_same_rows, rows_for
+from omnigraph.server.agents import AgentTools
 from omnigraph.server.bodies import CallLimits
 from omnigraph.server.execution import Execution
 from omnigraph.server.http import Exchange
@@ -53,8 +54,12 @@ class Served:
     """Texts that no answer may hold."""
     document: Callable[[DocumentName, bool], bytes] = lambda _, __: b"{}"
     """The OpenAPI documents, which are made from the routes above this; with tokens or without."""
+    agents: AgentTools | None = None
+    """The tools for agents, if they are to be had here."""
     is_local: bool = True
     """Whether a look at the head of the graph is a call of this machine, not of a network."""
+    has_page: bool = True
+    """Whether the page for people is served."""
     _handles: dict[str, Graph] = field(default_factory=dict)
 
     def graph_of(self, actor: str | None) -> Graph:

@@ -230,21 +230,33 @@ class Flow:
     """Stops the making of a piece."""
 
 
-def packing(accepted: str | None, *, is_arrow: bool = False) -> str | None:
-    """Return how an answer may be packed: zstd before gzip; Arrow packs itself."""
-    if accepted is None or is_arrow:
-        return None
-    offered = {
+def takes_gzip(accepted: str | None) -> bool:
+    """Whether a client takes what is packed by gzip."""
+    return "gzip" in _offered(accepted or "")
+
+
+def _offered(accepted: str) -> set[str]:
+    """Return the encodings that a client takes."""
+    return {
         word.partition(";")[0].strip().lower()
         for word in accepted.split(",")
         if not word.replace(" ", "").lower().endswith((";q=0", ";q=0.0"))
     }
+
+
+def packing(accepted: str | None, *, is_arrow: bool = False) -> str | None:
+    """Return how an answer may be packed: zstd before gzip; Arrow packs itself."""
+    if accepted is None or is_arrow:
+        return None
+    offered = _offered(accepted)
     return "zstd" if "zstd" in offered else "gzip" if "gzip" in offered else None
 
 
 def packed(reply: Reply, accepted: str | None) -> Reply:
     """Return a reply as small as the client can take it, if that is worth the work."""
     if len(reply.body) < _WORTH_PACKING or reply.content_type == ARROW:
+        return reply
+    if any(name == b"content-encoding" for name, _ in reply.headers):  # said by who made it
         return reply
     how = packing(accepted)
     if how is None:

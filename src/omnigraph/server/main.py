@@ -61,6 +61,8 @@ def _tell(options: ServeOptions, rules: Rules, *, unauthenticated: bool) -> None
         options.runtime,
         "none" if rules.policy is None else "configured",
     )
+    if options.page:
+        log.info("the page for people is at /ui/")
     if options.workers > 1:
         log.info("admission and metrics are counted by each of %d workers", options.workers)
     if rules.is_open and not (unauthenticated and is_loopback(options.host)):

@@ -27,6 +27,12 @@ class ServeOptions:
     cors_origins: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
     """Names the server goes by beside its address."""
+    tools: str = "core"
+    """Which tools agents are given under /mcp; `none` is no such route."""
+    page: bool = True
+    """Whether the page for people is served."""
+    opens: bool = False
+    """Whether a browser is opened at it once the server answers."""
     grace_s: int = 30
     """How long running requests may take after the server was told to stop."""
 

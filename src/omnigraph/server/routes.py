@@ -16,14 +16,35 @@ from msgspec import Struct  # noqa: TC002 - types of routes are looked at
 from omnigraph.api.access import Action
 from omnigraph.server import bodies, contract
 from omnigraph.server.call import Call
-from omnigraph.server.handlers import about, branches, history, reads, schema, upkeep, writes
+from omnigraph.server.handlers import (
+    about,
+    agents,
+    branches,
+    explore,
+    history,
+    pages,
+    reads,
+    schema,
+    stored,
+    upkeep,
+    writes,
+)
 from omnigraph.server.http import JSON_LIMIT, LOAD_LIMIT
 
 Handler = Callable[[Call], Awaitable[object]]
 JSON_TYPE, LINES_TYPE = "application/json", "application/x-ndjson"
 ARROW_TYPE, BYTES_TYPE = "application/vnd.apache.arrow.stream", "application/octet-stream"
 Tag = Literal[
-    "health", "snapshots", "queries", "mutations", "schema", "branches", "runs", "commits", "admin"
+    "health",
+    "snapshots",
+    "queries",
+    "mutations",
+    "schema",
+    "branches",
+    "runs",
+    "commits",
+    "admin",
+    "agents",
 ]
 
 
@@ -65,6 +86,8 @@ class Route:
     """What a body without a type of its own is."""
     gives: tuple[str, ...] = (JSON_TYPE,)
     """What a good answer may be, the usual first."""
+    hides_refusals: bool = False
+    """Whether what is refused looks as if it were not there; the handler sees to it."""
     is_keyed: bool = False
     """Whether a request may bring an idempotency key."""
 
@@ -231,11 +254,28 @@ ROUTES: Final[tuple[Route, ...]] = (
         "GET", "/export", reads.export_by_query, "queries",
         action=Action.EXPORT, query=(*_STATE, "type", "table"), gives=(LINES_TYPE,),
     ),
+    Route(
+        "GET", "/queries", stored.list_queries, "queries",
+        action=Action.INVOKE_QUERY, query=("branch",),
+    ),
+    Route(
+        "POST", "/queries/{name}", stored.run, "queries",
+        action=Action.INVOKE_QUERY, hides_refusals=True, is_keyed=True, is_conditional=True,
+        body=bodies.StoredBody, may_be_empty=True, query=("js_safe",), gives=_ROWS,
+    ),
+    Route(
+        "POST", "/branches/merge/preview", branches.preview_merge, "branches",
+        action=R, body=bodies.BranchMergeBody,
+    ),
     Route("POST", "/explain", reads.explain, "queries", action=R, body=bodies.ReadBody),
     Route("POST", "/profile", reads.profile, "queries", action=R, body=bodies.ReadBody),
     Route(
         "GET", "/entity", reads.entity, "queries",
         action=R, query=(*_ENTITY, "snapshot"), gives=(JSON_TYPE, ARROW_TYPE),
+    ),
+    Route(
+        "GET", "/entity/neighbours", explore.neighbours, "queries",
+        action=R, query=("table", "id", *_STATE, "edge", "way", "limit"),
     ),
     Route(
         "GET", "/blob", reads.blob, "queries",
@@ -277,6 +317,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route(
         "DELETE", "/tags/{tag}", branches.delete_tag, "branches", action=Action.BRANCH_DELETE
     ),
+    Route("GET", "/catalog", explore.catalog, "schema", action=R, query=_STATE),
+    Route("POST", "/lint", explore.lint, "queries", action=R, body=bodies.LintBody),
+    Route("GET", "/me", explore.me, "admin", query=("branch", "target")),
     Route(
         "POST", "/schema/plan", schema.plan_schema, "schema",
         action=R, body=bodies.SchemaPlanBody,
@@ -314,6 +357,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/maintenance/usage", upkeep.disk_usage, "admin", action=Action.ADMIN),
     Route("GET", "/locks", upkeep.list_locks, "admin", action=Action.ADMIN),
     Route("DELETE", "/locks/{name}", upkeep.break_lock, "admin", action=Action.ADMIN),
+    Route("POST", "/mcp", agents.answer, "agents"),
     Route("GET", "/readyz", upkeep.ready, "health", is_open=True),
     Route("GET", "/metrics", about.metrics, "health", gives=("text/plain",)),
     Route("GET", "/openapi.json", about.openapi, "health", is_open=True),
@@ -322,10 +366,18 @@ ROUTES: Final[tuple[Route, ...]] = (
 )  # fmt: skip
 
 
+PAGE_ROUTES: Final[tuple[Route, ...]] = (
+    Route("GET", "/", pages.root, "health", is_open=True),
+    Route("GET", "/ui", pages.start, "health", is_open=True),
+    Route("GET", "/ui/{name}", pages.file, "health", is_open=True),
+)
+"""Of the page for people; nothing programs ask for, so no document has them."""
+
+
 class RouteTable:
     """Finds routes: plain paths by one lookup, others by their patterns."""
 
-    def __init__(self, routes: tuple[Route, ...] = ROUTES) -> None:
+    def __init__(self, routes: tuple[Route, ...] = (*ROUTES, *PAGE_ROUTES)) -> None:
         self._plain: dict[str, dict[str, Route]] = {}
         self._patterns: dict[str, tuple[re.Pattern[str], dict[str, Route]]] = {}
         for route in routes:

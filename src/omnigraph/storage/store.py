@@ -150,7 +150,9 @@ class GraphStore(Closing):
             )
         first = layout.parse_branch(branch, operation="read")
         wanted = CommitId(text_argument(commit_id, "a commit id"))
-        self._heads.current(first)  # which has to exist, whoever knows the commit
+        head = self._heads.current(first)  # which has to exist, whoever knows the commit
+        if head.commit_id == wanted:  # as it is now: with the images and plans of what it is now
+            return self._heads.snapshot(first)
         seen = self._heads.recent_state(wanted)
         if seen is None:
             seen = self._find(wanted, first, self._state_at)

@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from omnigraph.base.background import BACKGROUND
+from omnigraph.engine.image import blocks
 from omnigraph.engine.image import vectors as module
 from omnigraph.engine.image.blocks import build_blocks
 from omnigraph.engine.image.layers import layers_of
@@ -91,7 +93,7 @@ def plain_nearest(matrix, valid, query, k):
 
 @pytest.mark.parametrize("dim", [2, 16, 64])
 @pytest.mark.parametrize(("clusters", "spread"), [(20, 0.2), (300, 0.5), (1, 1.0)])
-def test_blocks_leave_out_nothing_a_full_scan_would_find(dim, clusters, spread):
+def test_blocks_leave_out_nothing_a_full_scan_would_find(dim, clusters, spread, monkeypatch):
     matrix = clustered(4_000, dim, clusters, spread).astype(np.float32)
     matrix[5], matrix[6:20] = 0, matrix[3]
     vectors = build_vectors(pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), dim))
@@ -101,6 +103,7 @@ def test_blocks_leave_out_nothing_a_full_scan_would_find(dim, clusters, spread):
     some = [
         vectors.nearest(np.asarray(one, np.float32), 7, np.flatnonzero(held)) for one in queries
     ]
+    monkeypatch.setattr(blocks, "_HOPELESS", 2.0)  # also where they are of no use
     vectors.base._blocks = build_blocks(vectors.base.matrix, vectors.base.scale)
     assert sorted(vectors.base._blocks.rows.tolist()) == list(range(4_000))
     for query, whole, part in zip(queries, plain, some, strict=True):
@@ -129,6 +132,7 @@ def test_shortcuts_are_made_when_they_have_paid_off(monkeypatch):
     sizes, found = [], []
     for _ in range(6):
         found.append(vectors.nearest(matrix[7], 3)[0].tolist())
+        assert BACKGROUND.wait(60)
         sizes.append(vectors.base.nbytes)
     assert all(one == found[0] for one in found)
     assert sizes[0] < sizes[1] == sizes[2] < sizes[3] == sizes[5]
@@ -196,3 +200,43 @@ def test_a_query_without_a_direction_is_equally_far_from_everything():
     found, distances = vectors.nearest(np.zeros(4, np.float32), 2)
     assert len(found) == 3_000
     assert set(distances.tolist()) == {1.0}
+
+
+def test_blocks_that_would_leave_out_nothing_are_judged_on_a_sample(monkeypatch):
+    sizes, assigned = [], blocks._assigned
+    monkeypatch.setattr(
+        blocks, "_assigned", lambda one, *rest: sizes.append(len(one)) or assigned(one, *rest)
+    )
+    even = rng.standard_normal((20_000, 64)).astype(np.float32)
+    assert build_blocks(even, (1 / np.linalg.norm(even, axis=1)).astype(np.float32)) is None
+    assert max(sizes) < len(even) / 2, "all rows were sorted to learn that it is of no use"
+    rows = clustered(20_000, 64, 200, 0.2).astype(np.float32)
+    assert build_blocks(rows, (1 / np.linalg.norm(rows, axis=1)).astype(np.float32)) is not None
+
+
+class Counting(np.ndarray):
+    """A matrix that tells when it is multiplied whole."""
+
+    products = 0
+
+    def __matmul__(self, other):
+        if len(self) == len(MANY):
+            Counting.products += 1
+        return np.asarray(self) @ other
+
+
+MANY = rng.standard_normal((5_000, 8)).astype(np.float32)
+
+
+@pytest.mark.parametrize(("share", "products"), [(0.15, 0), (0.5, 1)])
+def test_a_narrow_filter_multiplies_what_it_leaves_and_nothing_else(share, products):
+    vectors = build_vectors(pa.FixedSizeListArray.from_arrays(pa.array(MANY.ravel()), 8))
+    allowed = np.flatnonzero(rng.random(len(MANY)) < share)
+    expected, distances = vectors.nearest(MANY[7], 10, allowed)
+    exact = vectors.distances(MANY[7], allowed)
+    best = np.argsort(exact, kind="stable")[:10]
+    assert allowed[best].tolist() == expected.tolist()
+    assert exact[best].tolist() == list(distances)
+    vectors.base.matrix, Counting.products = vectors.base.matrix.view(Counting), 0
+    assert vectors.nearest(MANY[7], 10, allowed)[0].tolist() == expected.tolist()
+    assert Counting.products == products

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.engine.topology.csr import build_csr, distinct_pairs, neighbours, walk
+from omnigraph.engine.topology import csr as module
+from omnigraph.engine.topology.csr import Csr, build_csr, distinct_pairs, neighbours, walk
 
 SIZE = 6
 edges = st.lists(st.tuples(st.integers(-1, SIZE - 1), st.integers(-1, SIZE - 1)), max_size=20)
@@ -92,3 +93,43 @@ def test_a_self_loop_is_seen_once_and_only_at_depth_one():
     csr = build([(0, 1), (1, 1)])
     assert walked(csr, [1], 1, 3)[1].tolist() == [1]
     assert walked(csr, [0], 2, 2)[1].tolist() == []
+
+
+def sorted_by_keys(sources, targets, size):
+    """Say what an adjacency is by sorting rows by keys, stable, one step after another."""
+    at = np.flatnonzero((sources >= 0) & (targets >= 0))
+    order = at[np.argsort(sources[at], kind="stable")]
+    offsets = np.searchsorted(sources[order], np.arange(size + 1))
+    pairs = list(zip(sources[order].tolist(), targets[order].tolist(), strict=True))
+    firsts = sorted({pair: pairs.index(pair) for pair in pairs}.items())
+    return offsets, targets[order], order, [slot for _, slot in firsts]
+
+
+@given(edges, st.sampled_from([0, 1 << 20, (1 << 30) - SIZE]))
+def test_packed_sorting_gives_the_arrays_that_sorting_by_keys_gives(pairs, far):
+    sources = np.array([a for a, _ in pairs], dtype=np.int64)
+    targets = np.array([b + far if b >= 0 else -1 for _, b in pairs], dtype=np.int64)
+    csr = build_csr(sources, targets, SIZE)
+    offsets, ends, order, firsts = sorted_by_keys(sources, targets, SIZE)
+    assert csr.offsets.tolist() == offsets.tolist()
+    assert (csr.targets.tolist(), csr.edges.tolist()) == (ends.tolist(), order.tolist())
+    assert csr.parallel == (len(firsts) < len(order))
+    once = firsts if csr.parallel else list(range(len(order)))
+    assert csr.distinct.edges.tolist() == order[once].tolist()
+    assert csr.distinct.targets.tolist() == ends[once].tolist()
+    assert (csr.targets.dtype, csr.edges.dtype) == (np.int32, np.int32)
+
+
+def test_pairs_too_wide_for_one_number_are_sorted_by_keys():
+    size = 1 << 31
+    wide = Csr(
+        np.array([0, 3]),
+        np.array([size - 1, 5, size - 1], np.int32),
+        np.array([7, 8, 9], np.int32),
+        parallel=True,
+    )
+    narrow = wide.distinct.edges.tolist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_WORD_BITS", 4)
+        again = Csr(wide.offsets, wide.targets, wide.edges, parallel=True)
+        assert again.distinct.edges.tolist() == narrow == [8, 7]

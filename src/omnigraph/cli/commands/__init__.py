@@ -2,8 +2,8 @@
 
 `graph` (init, snapshot, verify, repair), `upkeep` (optimize, cleanup, du), `index`,
 `read` (read, change), `branch`, `commit`, `tag`, `run`, `replay` (revert, cherry-pick),
-`changes` (diff, changes, history, blame), `schema`, `query`,
-`explain` (explain, profile), `fmt`, `lock`, `shell`, `serve`, `policy`, `doctor`, `copies`
-(clone, relocate), `local` (start, status, stop). Heavy imports stay inside the
+`changes` (diff, changes, history, blame), `schema`, `query`, `queries` (called by name),
+`algorithm`, `explain` (explain, profile), `fmt`, `lock`, `shell`, `serve`, `mcp`, `policy`,
+`doctor`, `copies` (clone, relocate), `local` (start, status, stop). Heavy imports stay inside the
 functions, so that `omnigraph --help` answers at once.
 """

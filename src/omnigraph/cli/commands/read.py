@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from omnigraph.api.writes import MutationResult
 from omnigraph.cli.formats import TableStyle, lines
 from omnigraph.cli.given import OfQuery, OfState, ReadLimits
 from omnigraph.cli.options import (
@@ -18,6 +19,7 @@ from omnigraph.cli.options import (
     MaxMemoryOption,
     MaxSecondsOption,
     MessageOption,
+    PreviewOption,
     limits_of,
 )
 from omnigraph.cli.output import UsageError, say, say_json
@@ -87,6 +89,7 @@ def change(
         ),
     ] = None,
     idempotency_key: IdempotencyOption = None,
+    preview: PreviewOption = False,
     max_seconds: MaxSecondsOption = None,
     max_memory: MaxMemoryOption = None,
     json: JsonOption = False,
@@ -109,12 +112,19 @@ def change(
             message=message,
             if_head=if_commit,
             idempotency_key=idempotency_key,
+            preview=preview,
             limits=limits,
         )
     if json:
         say_json(done)
         return
+    say_changed(done, preview=preview)
+
+
+def say_changed(done: MutationResult, *, preview: bool) -> None:
+    """Tell what a mutation did, or would do."""
     counts = f"{done.affected_nodes} nodes, {done.affected_edges} edges"
-    say(f"changed {on_branch} via {request.name}: {counts}")
+    verb = "would change" if preview else "changed"
+    say(f"{verb} {done.branch} via {done.query_name}: {counts}")
     if done.actor_id is not None:
         say(f"actor_id: {done.actor_id}")

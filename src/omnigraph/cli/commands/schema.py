@@ -251,6 +251,8 @@ def apply(
     say(f"schema apply for {place.uri}\nsupported: yes")
     say(f"applied: {'yes' if done.applied else 'no'}\nmanifest_version: {done.manifest_version}")
     _say_steps(done.steps)
+    for broken in done.broken_queries:
+        warn(f"warning: {broken.error}")
 
 
 @app.command()

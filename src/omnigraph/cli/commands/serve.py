@@ -53,6 +53,20 @@ def serve(
     require_policy: Annotated[
         bool, typer.Option("--require-policy", help="Refuse to start without a policy.")
     ] = False,
+    tools: Annotated[
+        str,
+        typer.Option(
+            "--tools",
+            help="Tools of agents under /mcp: core, all, some by name, or none.",
+            metavar="NAMES",
+        ),
+    ] = "core",
+    no_page: Annotated[
+        bool, typer.Option("--no-page", help="Leave out the page for people at /ui/.")
+    ] = False,
+    opens: Annotated[
+        bool, typer.Option("--open", help="Open the page in a browser once the server answers.")
+    ] = False,
     grace: Annotated[
         int,
         typer.Option(
@@ -66,11 +80,15 @@ def serve(
     Tokens come from OMNIGRAPH_SERVER_BEARER_TOKEN and its sisters; without any the server is open.
     SIGHUP reads them again.
 
-    Example: `omnigraph serve ./people.omni --bind 127.0.0.1:8080`
+    People look at `/ui/`: queries, pictures, branches, merges.
+
+    Example: `omnigraph serve ./people.omni --open`
     """
     if version:
         say(f"omnigraph-server {__version__}")
         return
+    if opens and no_page:
+        raise BadRequestError("without the page there is nothing to open", hint="leave --open out")
     settings = asked.settings()
     flags = asked.merged()
     name = flags.target or (None if flags.uri or asked.word else settings.server.graph)
@@ -84,6 +102,10 @@ def serve(
         raise BadRequestError(
             f"the server needs {error.name}", hint="pip install 'omnigraph[server]'"
         ) from None
+    if tools != "none":
+        from omnigraph.mcp.toolbox import Choice
+
+        Choice.of(tools)
     unauthenticated = unauthenticated or bool(
         settings.environment.flag("OMNIGRAPH_UNAUTHENTICATED")
     )
@@ -98,6 +120,9 @@ def serve(
         runtime=runtime,
         cors_origins=tuple(cors_origin or ()),
         allowed_hosts=tuple(allowed_host or ()),
+        tools=tools,
         grace_s=grace,
+        page=not no_page,
+        opens=opens,
     )
     run(options, unauthenticated=unauthenticated, require_policy=require_policy)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
-from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.compiler.diagnostics import Diagnostic, DiagnosticList, Phase, Severity
+from omnigraph.compiler.grammars import parser_of
 from omnigraph.compiler.query import ast
 from omnigraph.compiler.source import Source, Span
 from omnigraph.compiler.syntax import check_text, split_declarations
@@ -75,25 +75,29 @@ def _refuse_duplicates(queries: Iterable[ast.Query], findings: DiagnosticList) -
         seen.add(query.name)
 
 
+def grammar() -> tuple[tuple[str, dict[str, str]], dict[str, Any]]:
+    """Return where the grammar is, what stands for what in it, and what Lark is told."""
+    from omnigraph.compiler.query.build import AstBuilder
+    from omnigraph.compiler.query.lexer import QueryLexer
+
+    return (__package__, {"__": _TRIVIA}), {
+        "lexer": QueryLexer,
+        "transformer": AstBuilder(),
+        "propagate_positions": False,
+        "maybe_placeholders": False,
+    }
+
+
 @cache
 def _parser() -> Callable[[str, int, int], ast.Query | Diagnostic | None]:
-    """Build the LALR tables once; return a function from a slice of text to what it means."""
-    from lark import Lark, TextSlice
+    """Load the LALR tables once; return a function from a slice of text to what it means."""
+    from lark import TextSlice
     from lark.exceptions import UnexpectedToken
 
-    from omnigraph.compiler.query.build import AstBuilder, RefusedError
-    from omnigraph.compiler.query.lexer import QueryLexer, UnknownCharacterError
+    from omnigraph.compiler.query.build import RefusedError
+    from omnigraph.compiler.query.lexer import UnknownCharacterError
 
-    package = resources.files("omnigraph.compiler.query")
-    grammar = (package / "grammar.lark").read_text(encoding="utf-8")
-    lark = Lark(
-        grammar.replace("__", _TRIVIA),
-        parser="lalr",
-        lexer=QueryLexer,
-        transformer=AstBuilder(),
-        propagate_positions=False,
-        maybe_placeholders=False,
-    )
+    lark = parser_of(*grammar()[0], **grammar()[1])
 
     def parse(text: str, start: int, end: int) -> ast.Query | Diagnostic | None:
         try:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.compiler.diagnostics import Diagnostic, DiagnosticList, Phase, did_you_mean
+from omnigraph.compiler.grammars import parser_of
 from omnigraph.compiler.schema.ast import Declaration, SchemaAst, Unread
 from omnigraph.compiler.schema.check import check_schema
 from omnigraph.compiler.schema.items import children
@@ -124,12 +124,14 @@ def _declared_name(source: Source, start: int, end: int) -> str | None:
     return words[1].text
 
 
+def grammar() -> tuple[tuple[str, dict[str, str]], dict[str, Any]]:
+    """Return where the grammar is, what stands for what in it, and what Lark is told."""
+    return (__package__, {}), {"lexer": "contextual", "maybe_placeholders": True}
+
+
 @cache
 def _lark() -> Lark:
-    from lark import Lark  # here, because help and version output must not wait for it
-
-    grammar = resources.files(__package__).joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", lexer="contextual", maybe_placeholders=True)
+    return parser_of(*grammar()[0], **grammar()[1])
 
 
 def _parse(source: Source, start: int, end: int, findings: DiagnosticList) -> Tree[Any] | None:

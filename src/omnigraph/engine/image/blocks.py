@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from omnigraph.base.budget import checkpoint
 from omnigraph.engine.image.arrays import Floats, Ints, Mask, at_least_kth
 
 Matrix = npt.NDArray[np.float32]
@@ -29,6 +30,7 @@ _SAMPLE_PER_BLOCK = 16
 _ROUNDS = 3
 _SEEDING = 8
 _ASSIGN = 16_384
+_TRIALS = 32
 
 
 def margin_of(dim: int) -> float:
@@ -126,8 +128,11 @@ def similar_to(matrix: UnitVectors, unit: Matrix, rows: Ints) -> Matrix:
     return np.concatenate([matrix.similar(unit, rows[at : at + _PIECE]) for at in pieces])
 
 
-def build_blocks(matrix: Matrix, scale: Matrix) -> Blocks:
-    """Return the rows of a matrix in blocks of about equal directions (spherical k-means)."""
+def build_blocks(matrix: Matrix, scale: Matrix) -> Blocks | None:
+    """Return the rows of a matrix in blocks of about equal directions (spherical k-means).
+
+    None if those of a sample would leave out too little: sorting all rows takes far longer.
+    """
     count = max(1, int(2 * np.sqrt(len(matrix))))
     rng = np.random.default_rng(7)
     sampled = min(len(matrix), _SAMPLE_PER_BLOCK * count)
@@ -135,8 +140,30 @@ def build_blocks(matrix: Matrix, scale: Matrix) -> Blocks:
     sample = matrix[chosen] * scale[chosen, None]
     directions = _spread_out(sample, count, rng)
     for _ in range(_ROUNDS):
+        checkpoint("sorting vectors")
         directions = _moved(sample, directions)
+    if sampled < len(matrix) and not _would_help(sample, directions):
+        return None
     return _assigned(matrix, scale, directions)
+
+
+def _would_help(sample: Matrix, directions: Matrix) -> bool:
+    """Whether most searches for something like a row could leave out half of a sample.
+
+    The nearest other row of the sample stands for the k-th nearest of all rows, which are some
+    ten times as many; widths measured in a sample are narrower than the true ones. Both flatter
+    the blocks, so what is refused here is hopeless.
+    """
+    ones = np.ones(len(sample), np.float32)
+    blocks = _assigned(sample, ones, directions)
+    sizes = np.diff(blocks.offsets)
+    margin, hopeless = margin_of(sample.shape[1]), 0
+    for at in np.linspace(0, len(sample) - 1, _TRIALS).astype(np.int64).tolist():
+        similar = sample @ sample[at]
+        similar[at] = -np.inf
+        reached = blocks._at_best(sample[at], margin) >= similar.max()
+        hopeless += int(sizes[reached].sum()) > _HOPELESS * len(sample)
+    return hopeless <= _TRIALS // 2
 
 
 def _spread_out(sample: Matrix, count: int, rng: np.random.Generator) -> Matrix:
@@ -169,6 +196,7 @@ def _assigned(matrix: Matrix, scale: Matrix, directions: Matrix) -> Blocks:
     which = np.empty(len(matrix), np.int32)
     near = np.empty(len(matrix), np.float32)
     for start in range(0, len(matrix), _ASSIGN):
+        checkpoint("sorting vectors")
         part = slice(start, start + _ASSIGN)
         similar = matrix[part] @ directions.T
         which[part] = similar.argmax(axis=1)

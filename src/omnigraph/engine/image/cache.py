@@ -137,6 +137,7 @@ class ImageCache:
         deleted: pa.Array | None,
         *,
         in_place: bool,
+        are_new: bool = False,
     ) -> None:
         """Take over what this process just committed, so that the next query need not ask.
 
@@ -156,7 +157,8 @@ class ImageCache:
             return
         rows = None if upserts is None else _loose(described(upserts))
         gone = [] if deleted is None else deleted.to_pylist()
-        newer = image.with_changes(rows, gone, in_place=in_place)
+        fresh = len(rows) if are_new and rows is not None else 0
+        newer = image.with_changes(rows, gone, in_place=in_place, fresh=fresh)
         if not newer.wants_folding:
             # What one commit adds is small: it is weighed with the others, some queries later.
             entry = _Entry(newer, lambda: newer.nbytes, (newer.base,))
@@ -390,7 +392,10 @@ def _refreshed(
     if not since.count:
         return image
     upserts = _loose(since.upserts) if len(since.upserts) else None
-    after = image.with_changes(upserts, since.deleted.to_pylist(), in_place=in_place)
+    # A node that comes back takes its old place, so it must be looked for; an edge does not.
+    fresh = 0 if in_place else since.inserted
+    gone = since.deleted.to_pylist()
+    after = image.with_changes(upserts, gone, in_place=in_place, fresh=fresh)
     return None if after.wants_folding else after
 
 

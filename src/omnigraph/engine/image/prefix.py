@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from omnigraph.base.budget import checkpoint
 from omnigraph.engine.image.arrays import Ints, Mask, at_least_kth
 from omnigraph.engine.image.blocks import UnitVectors, margin_of, similar_to
 
@@ -83,6 +84,7 @@ def build_prefix(matrix: Matrix, scale: Matrix) -> Prefix | None:
     turn = axes[:, -width:].astype(np.float32)
     heads = np.empty((len(matrix), width), np.float32)
     for start in range(0, len(matrix), _CHUNK):
+        checkpoint("turning vectors")
         part = slice(start, start + _CHUNK)
         heads[part] = (matrix[part] @ turn) * scale[part, None]
     lengths = np.einsum("ij,ij->i", heads, heads)

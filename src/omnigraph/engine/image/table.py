@@ -226,7 +226,12 @@ class TableImage:
         return max(FOLD_FLOOR, FOLD_SHARE * self.base.rows)
 
     def with_changes(
-        self, upserts: pa.Table | None, deleted: Sequence[str], *, in_place: bool = True
+        self,
+        upserts: pa.Table | None,
+        deleted: Sequence[str],
+        *,
+        in_place: bool = True,
+        fresh: int = 0,
     ) -> TableImage:
         """Return the image of a later version.
 
@@ -234,6 +239,8 @@ class TableImage:
             upserts: whole rows, one per id, that were added or changed.
             deleted: ids of rows that are gone; unknown ones are ignored.
             in_place: a changed row keeps its position; otherwise it dies and gets a new one.
+            fresh: so many of the first rows have ids that no row ever had, so nobody looks: the
+                lookup of a large table takes seconds to make.
         """
         gone = [self._position(one) for one in deleted]
         back: list[int] = []
@@ -241,7 +248,7 @@ class TableImage:
         added = dict(self._added)
         total = self.patch.rows
         for row, one in enumerate(upserts.column(ID).to_pylist() if upserts is not None else ()):
-            position = self._position(one)
+            position = MISSING if row < fresh else self._position(one)
             if in_place and position != MISSING:
                 # An id that comes back gets its old position: what points there stays true.
                 back.append(position)

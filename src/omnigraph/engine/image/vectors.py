@@ -7,16 +7,16 @@ double precision, so the same row has bit-equal distances on every path.
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from omnigraph.base.background import BACKGROUND
 from omnigraph.engine.image.arrays import Floats, Ints, Mask, at_least_kth
-from omnigraph.engine.image.blocks import Blocks, build_blocks, margin_of
+from omnigraph.engine.image.blocks import Blocks, build_blocks, margin_of, similar_to
 from omnigraph.engine.image.layers import Layers, unchanged
 from omnigraph.engine.image.prefix import Prefix, build_prefix
 
@@ -31,6 +31,8 @@ BLOCKS_AFTER = 48
 """Scans of a matrix after which sorting it into blocks would have paid off."""
 PREFIX_AFTER = 64
 """Scans after which, blocks notwithstanding, a first look at less of every row is worth a try."""
+NARROW = 5
+"""If a filter leaves one row in so many, gathering those costs less than reading the matrix."""
 
 
 @dataclass
@@ -45,8 +47,8 @@ class VectorBase:
     _scans: int = 0
     _blocks: Blocks | None = None
     _prefix: Prefix | None = None
-    _is_settled: bool = False
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _stage: int = 0
+    """How many of the shortcuts were tried: blocks first, then a prefix."""
 
     @property
     def nbytes(self) -> int:
@@ -64,6 +66,8 @@ class VectorBase:
         """Return a superset of the k rows nearest to a unit vector among those held."""
         if not self.tame:
             return np.arange(len(self.matrix)) if held is None else np.flatnonzero(held)
+        if held is not None and np.count_nonzero(held) * NARROW < len(self.matrix):
+            return self._among(unit, k, np.flatnonzero(held))
         found = self._without_scan(unit, k, held)
         if found is not None:
             return found
@@ -86,21 +90,29 @@ class VectorBase:
                 return found
         return None
 
+    def _among(self, unit: Matrix, k: int, rows: Ints) -> Ints:
+        """Return the candidates among a few rows, without a look at any other."""
+        if len(rows) <= k:
+            return rows
+        similar = similar_to(self, unit, rows)
+        return rows[similar >= at_least_kth(similar, k) - 2 * self.margin]
+
     def _scanned(self) -> None:
-        """Count a read of the whole matrix; after enough of them make what would spare the next."""
+        """Count a read of the whole matrix; after enough of them make what would spare the next.
+
+        No search waits for it: making it takes as long as hundreds of them.
+        """
         self._scans += 1
-        if self._is_settled or self._scans < BLOCKS_AFTER or len(self.matrix) < SHORTCUTS_FROM:
-            return
-        if self._lock.acquire(blocking=False):
-            # One search pays; others meanwhile go on as before.
-            try:
-                if self._blocks is None:
-                    self._blocks = build_blocks(self.matrix, self.scale)
-                elif self._scans >= PREFIX_AFTER:
-                    self._prefix = build_prefix(self.matrix, self.scale)
-                    self._is_settled = True
-            finally:
-                self._lock.release()
+        enough = (BLOCKS_AFTER, PREFIX_AFTER)[self._stage : self._stage + 1]
+        if enough and self._scans >= enough[0] and len(self.matrix) >= SHORTCUTS_FROM:
+            BACKGROUND.start(("shortcut", id(self)), self._settle)
+
+    def _settle(self) -> None:
+        if self._stage == 0:
+            self._blocks = build_blocks(self.matrix, self.scale)
+        elif self._stage == 1:
+            self._prefix = build_prefix(self.matrix, self.scale)
+        self._stage += 1
 
 
 def build_base(column: pa.FixedSizeListArray) -> VectorBase:

@@ -163,6 +163,17 @@ class GraphReader:
             seen.name, seen.rows = found.query_name, len(found)
         return found
 
+    def over_images(self, snapshot: Snapshot, work: Callable[[Images], T]) -> T:
+        """Return what some work over whole tables of a snapshot comes to, as far as rows are seen.
+
+        What it reads is shared with queries, and let go of like theirs.
+        """
+        catalog = self._catalogs.of(snapshot)
+        found = self._even_after_cleanup(snapshot, lambda: work(self._images_of(snapshot, catalog)))
+        if self.cache.shrink():
+            self.forget()
+        return found
+
     def query_at_hand(
         self,
         snapshot: Snapshot,

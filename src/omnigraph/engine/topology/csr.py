@@ -12,6 +12,8 @@ from omnigraph.base.budget import NUMBER_BYTES, checkpoint
 from omnigraph.engine.image.arrays import Ints, distinct, members
 from omnigraph.engine.image.pieces import ascending, gathered, sorted_rows
 
+_WORD_BITS = 63
+
 
 @dataclass(frozen=True)
 class Csr:
@@ -38,13 +40,28 @@ class Csr:
         if not self.parallel:
             return self
         sources = np.repeat(np.arange(self.size), np.diff(self.offsets))
-        pairs = sources << 32 | self.targets
-        order = sorted_rows([pairs], len(pairs))
-        ordered = gathered(pairs, order)
-        slots = order[np.append(True, ordered[1:] != ordered[:-1])]
+        slots = self._first_slots(sources)
         offsets = np.zeros(self.size + 1, dtype=np.int64)
         np.cumsum(np.bincount(sources[slots], minlength=self.size), out=offsets[1:])
         return Csr(offsets, self.targets[slots], self.edges[slots], parallel=False)
+
+    def _first_slots(self, sources: Ints) -> Ints:
+        """Return the slot that leads first from each node to each of its neighbours."""
+        places = self.most.bit_length()
+        width = int(self.targets.max(initial=0)).bit_length() + places
+        if self.size.bit_length() + width > _WORD_BITS:
+            pairs = sources << 32 | self.targets
+            order = sorted_rows([pairs], len(pairs))
+            ordered = gathered(pairs, order)
+            firsts: Ints = order[np.append(True, ordered[1:] != ordered[:-1])]
+            return firsts
+        # Node, neighbour and place within the node in one number: those sort twice as fast.
+        within = np.arange(len(sources)) - self.offsets[sources]
+        packed = ascending(sources << width | self.targets.astype(np.int64) << places | within)
+        pairs = packed >> places
+        first = packed[np.append(True, pairs[1:] != pairs[:-1])]
+        slots: Ints = self.offsets[first >> width] + (first & ((1 << places) - 1))
+        return slots
 
     @cached_property
     def most(self) -> int:
@@ -64,13 +81,15 @@ def build_csr(sources: Ints, targets: Ints, size: int) -> Csr:
     if not whole.all():
         sources, targets, edges = sources[whole], targets[whole], edges[whole]
     checkpoint("reading edges", len(sources) * 5 * NUMBER_BYTES)
-    order = sorted_rows([sources], len(sources))
+    # Node and row in one number: sorting those is stable by itself, and twice as fast.
+    packed = ascending(sources.astype(np.int64) << 32 | np.arange(len(sources)))
+    order = packed & 0xFFFFFFFF
     offsets = np.zeros(size + 1, dtype=np.int64)
     np.cumsum(np.bincount(sources, minlength=size), out=offsets[1:])
-    sorted_targets = targets[order].astype(np.int32)
-    pairs = sources[order].astype(np.int64) << 32 | sorted_targets.astype(np.int64)
+    sorted_targets = gathered(targets, order).astype(np.int32)
+    pairs = packed >> 32 << 32 | sorted_targets.astype(np.int64)
     parallel = len(distinct(pairs)) < len(pairs)
-    return Csr(offsets, sorted_targets, edges[order], parallel)
+    return Csr(offsets, sorted_targets, gathered(edges, order), parallel)
 
 
 def neighbours(csr: Csr, positions: Ints) -> tuple[Ints, Ints]:

@@ -26,6 +26,8 @@ class MutationRequest:
     message: str | None = None
     preconditions: Preconditions = UNCONDITIONAL
     """Without the hash of the request, which is known once its values are."""
+    preview: bool = False
+    """Whether everything is computed and checked, and nothing written."""
 
 
 def request_hash(request: MutationRequest, name: str, bound: Mapping[str, Any]) -> str:

@@ -26,6 +26,7 @@ from omnigraph.engine.write.commit import OvertakenError, commit_changes
 from omnigraph.engine.write.embed import fill_vectors, fills
 from omnigraph.engine.write.mutate import run_mutation
 from omnigraph.engine.write.request import MutationRequest, request_hash
+from omnigraph.engine.write.validate import validate
 from omnigraph.errors import BadRequestError
 from omnigraph.storage.commit.session import UNCONDITIONAL, SchemaChangedError
 from omnigraph.storage.files.records import Commit
@@ -106,6 +107,9 @@ class GraphWriter:
         changes = fill_vectors(mutated.changes, catalog, self._embedder)
         filled = fills(mutated.changes, catalog, self._embedder)
         budget.check("mutate")
+        if request.preview:
+            validate(changes, session.base, catalog)
+            return told(nodes, edges, None)
         with unstoppable():
             made = commit_changes(session, changes, catalog, asked, [nodes, edges], filled=filled)
             if made.outcome == "committed":
@@ -130,6 +134,7 @@ class GraphWriter:
                     change.upserts,
                     change.deletes,
                     in_place=is_node_key(key),
+                    are_new=change.inserts_new,
                 )
 
     def _new_id(self) -> str:

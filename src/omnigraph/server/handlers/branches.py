@@ -61,6 +61,28 @@ async def merge(call: Call) -> MergeResult:
     target = call.canonical(asked.target)
     call.allow(Action.BRANCH_MERGE, branch=source, target=target)
     call.allow_source(source, target)
+    return await _merge(call, asked, source, target, strategy, resolve)
+
+
+async def preview_merge(call: Call) -> MergeResult:
+    """Tell what a merge would do; who may read both branches may look at it."""
+    asked: BranchMergeBody = call.body
+    strategy, resolve = _strategy(asked.strategy), _resolve(asked.resolve)
+    source, target = call.canonical(asked.source), call.canonical(asked.target)
+    call.allow(Action.READ, branch=source)
+    call.allow(Action.READ, branch=target)
+    asked.preview = True
+    return await _merge(call, asked, source, target, strategy, resolve)
+
+
+async def _merge(
+    call: Call,
+    asked: BranchMergeBody,
+    source: BranchName,
+    target: BranchName,
+    strategy: Strategy,
+    resolve: Any,  # noqa: ANN401 - resolutions as JSON has them
+) -> MergeResult:
     if asked.base is not None:  # conflicts show its rows
         await _allow_commit(call, asked.base, target)
     graph = call.graph

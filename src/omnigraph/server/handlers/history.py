@@ -19,24 +19,28 @@ from omnigraph.api.words import CHANGE_OPS, ENTITY_KINDS, IMAGES, ChangeOp, Enti
 from omnigraph.base.ids import BranchName
 from omnigraph.errors import ConflictError
 from omnigraph.graph.changes import sides_of
-from omnigraph.server.call import Call
+from omnigraph.server.call import Call, authorize
 from omnigraph.server.http import ARROW, NDJSON, Flow
 from omnigraph.server.problems import bad_request
 from omnigraph.server.row_text import arrow_pieces
 
 Word = TypeVar("Word", bound=str)
 _LINES_AT_ONCE = 256
+_ALL = "*"
+"""Every branch; no branch is called like that."""
 _PAGE = 10_000
 _FURTHEST = 1 << 48
 """More changes than any diff has, and few enough to be counted on from."""
 
 
-async def list_commits(call: Call) -> CommitList:
+async def list_commits(call: Call) -> CommitList | dict[str, Any]:
     """Return the commits of a branch, newest first."""
     order = call.one("order") or "desc"
     if order not in ("asc", "desc"):
         raise bad_request(f"?order= is asc or desc, not '{order}'")
     limit, everything = call.number("limit"), call.flag("all")
+    if call.one("branch") == _ALL:
+        return await _all_commits(call, limit, everything=everything, oldest_first=order == "asc")
     branch = call.canonical(call.one("branch"))
     call.allow(Action.READ, branch=branch)
     since, actor = call.one("since"), call.one("actor")
@@ -55,6 +59,37 @@ async def list_commits(call: Call) -> CommitList:
             )
         )
     )
+
+
+async def _all_commits(
+    call: Call, limit: int | None, *, everything: bool, oldest_first: bool
+) -> dict[str, Any]:
+    """Return the commits of every branch that may be read, each once, and where branches end."""
+    for name in ("since", "actor"):
+        if call.one(name) is not None:
+            raise bad_request(f"?{name}= goes with one branch")
+    call.allow(Action.READ)
+    graph, rules = call.graph, call.served.rules
+
+    def run(_: object) -> dict[str, Any]:
+        found: dict[str, GraphCommit] = {}
+        heads: dict[str, str] = {}
+        for name in call.served.graph.branches.list():
+            if not authorize(rules, call.actor, Action.READ, BranchName(name), None).allowed:
+                continue
+            line = graph.commits.list(name, limit=limit, all=everything)
+            found |= {one.graph_commit_id: one for one in line}
+            if line:
+                heads[name] = line[0].graph_commit_id
+        newest = sorted(found.values(), key=_age, reverse=True)[:limit]
+        shown = newest[::-1] if oldest_first else newest
+        return {"commits": [one.to_json_value() for one in shown], "heads": heads}
+
+    return await call.execution.read(call.exchange, call.actor, run)
+
+
+def _age(commit: GraphCommit) -> tuple[int, str]:
+    return commit.created_at, commit.graph_commit_id
 
 
 async def get_commit(call: Call) -> GraphCommit:

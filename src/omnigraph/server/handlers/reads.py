@@ -86,12 +86,14 @@ def _line(call: Call, branch: BranchName) -> frozenset[str]:
 
 async def read(call: Call) -> Reply | Flow | Picture:
     """Run a read query: as JSON, as lines, or as an Arrow stream."""
-    return await _read(call, names_commit=False)
+    source, name = query_of(call.body)
+    return await run_read(call, call.body, source, name, names_commit=False)
 
 
 async def query(call: Call) -> Reply | Flow | Picture:
     """Run a read query like `read`; JSON also says which commit was read."""
-    return await _read(call, names_commit=True)
+    source, name = query_of(call.body)
+    return await run_read(call, call.body, source, name, names_commit=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +115,18 @@ class _Told:
         return found | {"graph_commit_id": result.commit_id} if self.names_commit else found
 
 
-async def _read(call: Call, *, names_commit: bool) -> Reply | Flow | Picture:
-    asked: ReadBody = call.body
-    source, name = query_of(asked)
+async def run_read(
+    call: Call,
+    asked: ReadBody,
+    source: Source,
+    name: str | None,
+    *,
+    names_commit: bool,
+    action: Action = Action.READ,
+) -> Reply | Flow | Picture:
+    """Run a query as a request wants it, on a state that `action` may be done on."""
     params, js_safe = params_of(asked.params), call.flag("js_safe")
-    branch, snapshot = await state_of(call, asked.branch, asked.snapshot)
+    branch, snapshot = await state_of(call, asked.branch, asked.snapshot, action)
     limits, graph = call.limits(asked.limits), call.graph
     where: dict[str, Any] = {"branch": branch, "at": snapshot}
     if asked.shape == "graph":

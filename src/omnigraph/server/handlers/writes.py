@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -13,6 +13,7 @@ from omnigraph.api.visibility import RowRulesError
 from omnigraph.api.words import DEFAULT_BRANCH, ON_ERROR, REFILL_MODES, Mode, OnError
 from omnigraph.api.writes import EmbedResult, LoadResult, MutationResult
 from omnigraph.base.ids import BranchName
+from omnigraph.compiler.source import Source
 from omnigraph.errors import OmniGraphError
 from omnigraph.server.bodies import ChangeBody, EmbedBody, LoadBody
 from omnigraph.server.call import Call
@@ -43,8 +44,13 @@ async def change_if_at(call: Call) -> MutationResult:
     expected = call.exchange.header(IF_COMMIT)
     if not expected:
         raise bad_request("the header Omnigraph-If-Graph-Commit is missing")
+    return await moved_told(_mutate(call, expected), expected)
+
+
+async def moved_told(work: Awaitable[MutationResult], expected: str) -> MutationResult:
+    """Return what a write did whose branch had to be at a commit, or say where it is instead."""
     try:
-        return await _mutate(call, expected)
+        return await work
     except OmniGraphError as error:
         if type(error).__name__ != "HeadMovedError":
             raise
@@ -67,8 +73,14 @@ async def change_if_at(call: Call) -> MutationResult:
 
 
 async def _mutate(call: Call, expected: str | None) -> MutationResult:
-    asked: ChangeBody = call.body
-    source, name = query_of(asked)
+    source, name = query_of(call.body)
+    return await run_change(call, call.body, source, name, expected)
+
+
+async def run_change(
+    call: Call, asked: ChangeBody, source: Source, name: str | None, expected: str | None
+) -> MutationResult:
+    """Run a mutation as a request wants it, on a branch that may be changed."""
     params, key = params_of(asked.params), call.idempotency_key()
     branch = call.canonical(asked.branch)
     call.allow(Action.CHANGE, branch=branch)
@@ -82,6 +94,7 @@ async def _mutate(call: Call, expected: str | None) -> MutationResult:
             message=asked.message,
             if_head=expected,
             idempotency_key=key,
+            preview=bool(asked.preview),
             limits=limits,
         )
     )

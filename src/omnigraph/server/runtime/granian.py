@@ -82,7 +82,7 @@ def run(options: ServeOptions) -> None:
         log_access=False,
         workers_kill_timeout=options.grace_s + _SPARE_S,
     )
-    announce(options.host, options.port, server.answered)
+    announce(options, server.answered)
     server.serve(target_loader=partial(load_app, options, os.getpid()), wrap_loader=False)
 
 

@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 import time
+import webbrowser
 from collections.abc import Callable, Iterator
 
 from omnigraph.errors import BadRequestError
@@ -49,12 +50,13 @@ def _bind(one: socket.socket, host: str, port: int) -> None:
         ) from None
 
 
-def announce(host: str, port: int, answered: Callable[[], None]) -> None:
+def announce(options: ServeOptions, answered: Callable[[], None]) -> None:
     """Print the address once somebody answers there; does not wait for it."""
-    threading.Thread(target=_announce, args=(host, port, answered), daemon=True).start()
+    threading.Thread(target=_announce, args=(options, answered), daemon=True).start()
 
 
-def _announce(host: str, port: int, answered: Callable[[], None]) -> None:
+def _announce(options: ServeOptions, answered: Callable[[], None]) -> None:
+    host, port = options.host, options.port
     reach = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - what was asked for
     deadline = time.monotonic() + _PATIENCE_S
     while time.monotonic() < deadline:
@@ -67,4 +69,15 @@ def _announce(host: str, port: int, answered: Callable[[], None]) -> None:
         shown = f"[{host}]" if ":" in host else host
         sys.stdout.write(f"OMNIGRAPH_LISTEN_ADDR={shown}:{port}\n")
         sys.stdout.flush()
+        if options.opens:
+            webbrowser.open(page_at(reach, port))
         return
+
+
+def page_at(host: str, port: int) -> str:
+    """Return the address of the page of a server on this machine.
+
+    >>> page_at("::1", 8080)
+    'http://[::1]:8080/ui/'
+    """
+    return f"http://[{host}]:{port}/ui/" if ":" in host else f"http://{host}:{port}/ui/"

@@ -51,7 +51,7 @@ def run(options: ServeOptions) -> None:
         server_header=False,
     )
     server = Server(config)
-    announce(options.host, options.port, lambda: None)
+    announce(options, lambda: None)
     server.run()
     if not server.started:
         raise SystemExit(1)

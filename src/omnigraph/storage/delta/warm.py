@@ -38,10 +38,14 @@ class OtherColumns:
 
 @dataclass(frozen=True, slots=True)
 class RowsSince:
-    """Rows that are new or changed, whole, a blob as its size; and the ids of those gone."""
+    """Rows that are new or changed, whole, a blob as its size; and the ids of those gone.
+
+    So many of the first rows as `inserted` says are certainly new.
+    """
 
     upserts: pa.Table
     deleted: pa.Array
+    inserted: int = 0
     columns: OtherColumns | None = None
     """How the columns are called, if not as before."""
 
@@ -90,10 +94,11 @@ def _by_content(delta: TableDelta, columns: list[str]) -> RowsSince:
     pieces = list(delta.batches())
     if not pieces:
         return RowsSince(pa.table({ID: pa.array([], pa.string())}), pa.array([], pa.string()))
-    upserts = pa.concat_tables([part for one in pieces for part in (one.inserted, one.after)])
+    new = [one.inserted for one in pieces]
+    upserts = pa.concat_tables([*new, *(one.after for one in pieces)])
     gone = [chunk for one in pieces for chunk in one.deleted[ID].chunks]
     deleted = pa.concat_arrays(gone) if gone else pa.array([], pa.string())
-    return RowsSince(upserts.select(columns), deleted)
+    return RowsSince(upserts.select(columns), deleted, sum(map(len, new)))
 
 
 def _by_lineage(

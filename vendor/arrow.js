@@ -1,0 +1,2 @@
+// Arrow streams as columns.
+export { tableFromIPC } from '@uwdata/flechette';

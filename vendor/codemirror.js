@@ -1,0 +1,30 @@
+// The editor: only what the page uses is bundled.
+export {
+  autocompletion,
+  closeBrackets,
+  closeBracketsKeymap,
+  completionKeymap,
+  acceptCompletion,
+  completionStatus,
+  startCompletion,
+} from '@codemirror/autocomplete';
+export { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
+export {
+  HighlightStyle,
+  StreamLanguage,
+  bracketMatching,
+  indentOnInput,
+  syntaxHighlighting,
+} from '@codemirror/language';
+export { lintGutter, lintKeymap, setDiagnostics } from '@codemirror/lint';
+export { Compartment, EditorState, Prec } from '@codemirror/state';
+export {
+  EditorView,
+  drawSelection,
+  highlightActiveLine,
+  highlightActiveLineGutter,
+  keymap,
+  lineNumbers,
+  placeholder,
+} from '@codemirror/view';
+export { tags } from '@lezer/highlight';
