@@ -103,7 +103,7 @@ def calls(guard, graph):
     }.items()
 
 
-FREE = {"uri", "close", "as_actor", "branches", "commits", "tags"}
+FREE = {"uri", "close", "as_actor", "branches", "commits", "tags", "queries"}
 """What asks nothing of the rows, or only gives a handle whose every call is judged."""
 
 
@@ -351,3 +351,22 @@ def test_who_sees_some_rows_reads_those_and_is_refused_what_needs_all(graph):
         guard.ingest(b"", branch="new", source="main")
     assert graph.branches.list() == ["main", "dev", "secret"]
     guard.branch("dev").mutate('insert P { name: "free" }')
+
+
+def test_who_may_read_two_branches_may_see_what_merging_them_would_bring(graph):
+    graph.mutate('insert P { name: "bob" }', branch="dev")
+    policy = Policy(
+        {"readers": ("rea",), "half": ("hal",)},
+        frozenset({"main"}),
+        (
+            Rule("all", "readers", (Action.READ,), Scope.ANY),
+            Rule("some", "half", (Action.READ,), Scope.UNPROTECTED),
+        ),
+    )
+    rea, hal = guarded(graph, "rea", policy), guarded(graph, "hal", policy)
+    assert rea.branches.merge("dev", preview=True).tables[0].inserted == 1
+    with pytest.raises(DeniedError, match="branch_merge"):
+        rea.branches.merge("dev")
+    with pytest.raises(DeniedError, match="policy denied action 'read' on branch 'main'"):
+        hal.branches.merge("dev", preview=True)
+    assert len(graph.query(ALL)) == 1

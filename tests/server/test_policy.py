@@ -106,6 +106,17 @@ def test_an_unprotected_branch_can_be_used_and_a_protected_one_cannot(ann):
     denied(ann.post("/export", {}), "'export' on branch 'main'")
 
 
+def test_a_preview_of_a_merge_is_judged_as_a_read_of_both_branches(ann, cy):
+    assert ann.post("/branches", {"name": "mine", "from": "dev"}).status_code == 200
+    ways = {"source": "mine", "target": "dev"}
+    seen = ann.post("/branches/merge/preview", ways)
+    assert (seen.status_code, seen.json()["preview"]) == (200, True)
+    denied(ann.post("/branches/merge/preview", {"source": "mine"}), "'read' on branch 'main'")
+    denied(ann.post("/branches/merge/preview", {"source": "secret", "target": "dev"}), "'read'")
+    denied(ann.post("/branches/merge", {"source": "mine", "preview": True}), "'branch_merge'")
+    assert ann.delete("/branches/mine").status_code == 200
+
+
 @pytest.mark.parametrize("name", [" main ", "main ", "\tmain", "main\n"])
 def test_a_padded_name_is_judged_as_what_it_means(ann, cy, name):
     before = commit_of(cy, "main")

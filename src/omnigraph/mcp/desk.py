@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from omnigraph.api.access import AccessRequest, Action
@@ -23,8 +23,6 @@ from omnigraph.mcp.rules import OwnBranches
 from omnigraph.policy.guard import GuardedGraph
 from omnigraph.storage.files.layout import parse_branch
 
-_KEPT: Final = 8
-_KEPT_BYTES: Final = 64 << 20
 _CATALOGS: Final[Recent[str, Catalog]] = Recent(16)
 
 Key = tuple[str, str]
@@ -33,7 +31,8 @@ Key = tuple[str, str]
 class Kept:
     """The last results, so that a next page need not be computed. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, results: int = 8, most_bytes: int = 64 << 20) -> None:
+        self._results, self._most = results, most_bytes
         self._lock = threading.Lock()
         self._found: OrderedDict[Key, QueryResult] = OrderedDict()
 
@@ -47,11 +46,11 @@ class Kept:
 
     def keep(self, key: Key, found: QueryResult) -> None:
         """Keep a result instead of the one that was not asked for longest."""
-        if found.table.nbytes > _KEPT_BYTES:
+        if found.table.nbytes > self._most:
             return
         with self._lock:
             self._found[key] = found
-            while len(self._found) > _KEPT or self._bytes() > _KEPT_BYTES:
+            while len(self._found) > self._results or self._bytes() > self._most:
                 self._found.popitem(last=False)
 
     def _bytes(self) -> int:
@@ -68,6 +67,9 @@ class Desk:
     session: str
     """Stands in the message of every commit."""
     budget: Budget = field(default_factory=Budget)
+    read_limits: Limits = field(default_factory=Limits)
+    """What whoever opened the graph allows a read to take; a call takes no more, and maybe less."""
+    write_limits: Limits = field(default_factory=Limits)
     kept: Kept = field(default_factory=Kept)
     current: str | None = None
     """The branch that work was started on, where the same desk serves all calls."""
@@ -138,7 +140,17 @@ class Turn:
     @property
     def how(self) -> dict[str, Any]:
         """How queries of this call run."""
-        return {"limits": Limits(seconds=self.desk.budget.seconds), "cancel": self.cancel}
+        return self._how(self.desk.read_limits)
+
+    @property
+    def how_to_write(self) -> dict[str, Any]:
+        """How mutations of this call run."""
+        return self._how(self.desk.write_limits)
+
+    def _how(self, limits: Limits) -> dict[str, Any]:
+        allowed, own = limits.seconds, self.desk.budget.seconds
+        seconds = min(allowed, own) if isinstance(allowed, int | float) else own
+        return {"limits": replace(limits, seconds=seconds), "cancel": self.cancel}
 
     @property
     def budget(self) -> Budget:

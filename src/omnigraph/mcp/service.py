@@ -88,31 +88,38 @@ class Service:
         desk = caller.desk
 
         try:
-            tool = await self._tool(caller, name)
-            checked = tool.checked(given)
-            text = await caller.run(
-                lambda cancel: tool.run(Turn(desk, checked, cancel)), writes=tool.writes
-            )
+            text = await self._called(caller, name, given)
         except OmniGraphError as error:
             text = error_text(error, desk.secrets, desk.budget)
             return types.CallToolResult(content=[_text(text)], is_error=True)
         return types.CallToolResult(content=[_text(text)])
 
-    async def _tool(self, caller: Caller, name: str) -> Tool:
-        """Return a tool; which there are may be a question to files, or to a server."""
-        found: list[Tool] = []
+    async def _called(self, caller: Caller, name: str, given: dict[str, Any] | None) -> str:
+        """Return what a tool says. Which there are may be a question to files, or to a server."""
+        ready: list[Callable[[threading.Event], str]] = []
 
-        def look(_: threading.Event) -> str:
-            tool = find_tool(caller.desk, self._choice, name)
-            if tool is None:
-                tools = tools_for(caller.desk, self._choice)
-                hint = did_you_mean(name, tools) or f"there are {', '.join(tools)}"
-                raise BadRequestError(f"there is no tool '{name}'", hint=hint)
-            found.append(tool)
+        def first(cancel: threading.Event) -> str:
+            tool = self._tool(caller.desk, name)
+            checked = tool.checked(given)
+
+            def run(cancel: threading.Event) -> str:
+                return tool.run(Turn(caller.desk, checked, cancel))
+
+            if not tool.writes:
+                return run(cancel)
+            ready.append(run)  # writes are done where writes wait for each other
             return ""
 
-        await caller.run(look, writes=False)
-        return found[0]
+        said = await caller.run(first, writes=False)
+        return await caller.run(ready[0], writes=True) if ready else said
+
+    def _tool(self, desk: Desk, name: str) -> Tool:
+        tool = find_tool(desk, self._choice, name)
+        if tool is None:
+            tools = tools_for(desk, self._choice)
+            hint = did_you_mean(name, tools) or f"there are {', '.join(tools)}"
+            raise BadRequestError(f"there is no tool '{name}'", hint=hint)
+        return tool
 
     async def _list_resources(
         self, ctx: Context, params: types.PaginatedRequestParams | None

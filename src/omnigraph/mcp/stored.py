@@ -121,7 +121,7 @@ def _called(turn: Turn, query: StoredQuery, params: dict[str, Any]) -> str:
             branch=branch,
             message=desk.message(turn.text("message")),
             idempotency_key=desk.key(turn.text("key"), "stored", branch, query.name, params),
-            **turn.how,
+            **turn.how_to_write,
         )
         assert isinstance(done, MutationResult), "the catalogue says that it writes"
         return changed_text(done, is_preview=False)

@@ -58,7 +58,7 @@ def change(turn: Turn) -> str:
             "if_head": turn.text("if_head"),
         }
     )
-    done = desk.graph.branch(branch).mutate(query, name, params, **how, **turn.how)
+    done = desk.graph.branch(branch).mutate(query, name, params, **how, **turn.how_to_write)
     return changed_text(done, is_preview=bool(given.get("dry_run")))
 
 

@@ -8,18 +8,31 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from omnigraph.base.budget import Limits
 from omnigraph.base.extras import load_extra
+from omnigraph.graph.graph import Graph
 from omnigraph.server.rules import Rules
 
 if TYPE_CHECKING:
-    from omnigraph.api.protocols import AnyGraph
     from omnigraph.mcp.desk import Desk, Kept
     from omnigraph.mcp.mounted import Mounted
 
+_KEPT_ACTORS, _KEPT_BYTES = 16, 16 << 20
+"""Of how many agents the last results are kept, and how much of each."""
 NOBODY = "anonymous"
 """What agents of a server without tokens are called; their commits have no actor."""
+
+
+class Serving(Protocol):
+    """What the tools need of what a worker serves."""
+
+    graph: Graph
+    rules: Rules
+    read_limits: Limits
+    write_limits: Limits
+    secrets: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -46,26 +59,31 @@ class AgentTools:
                 self._mounted = Mounted(Choice.of(self.choice))
             return self._mounted
 
-    def desk(
-        self,
-        graph: AnyGraph,
-        rules: Rules,
-        actor: str | None,
-        session: str,
-        secrets: tuple[str, ...],
-    ) -> Desk:
+    def desk(self, served: Serving, actor: str | None, session: str) -> Desk:
         """Return where an agent works; what it read last is forgotten with the rules it read by."""
         from omnigraph.mcp.desk import Desk, Kept
         from omnigraph.mcp.rules import OwnBranches, home_of
         from omnigraph.policy.guard import GuardedGraph
 
-        name = actor or NOBODY
+        name, rules = actor or NOBODY, served.rules
         known = self._kept.get(name)
-        kept = known[1] if known is not None and known[0] is rules else Kept()
+        kept = known[1] if known is not None and known[0] is rules else Kept(4, _KEPT_BYTES)
+        self._kept.pop(name, None)
         self._kept[name] = (rules, kept)
+        while len(self._kept) > _KEPT_ACTORS:
+            self._kept.pop(next(iter(self._kept)), None)
         own = OwnBranches(home_of(name), rules.policy)
-        guarded = GuardedGraph(graph, own, name, named=actor is not None)
-        return Desk(guarded, own, name, session, kept=kept, remembers=False, secrets=secrets)
+        return Desk(
+            GuardedGraph(served.graph, own, name, named=actor is not None),
+            own,
+            name,
+            session,
+            read_limits=served.read_limits,
+            write_limits=served.write_limits,
+            kept=kept,
+            remembers=False,
+            secrets=served.secrets,
+        )
 
     async def close(self) -> None:
         """End what is under way."""

@@ -13,6 +13,7 @@ from omnigraph.cli.given import OnGraph
 from omnigraph.cli.shared import sharing
 from omnigraph.cli.target import Place
 from omnigraph.config.environment import actor as actor_of
+from omnigraph.config.limits import limits_in_force
 from omnigraph.errors import BadRequestError
 
 if TYPE_CHECKING:
@@ -71,7 +72,10 @@ def _desk(place: Place, graph: object, who: str, *, read_only: bool) -> Desk:
     # A server knows by the token who writes, whatever the agent is called here.
     guarded = GuardedGraph(cast("AnyGraph", graph), own, who, named=not place.is_remote)
     session = ULIDS.next(SYSTEM_CLOCK.now_us())
-    return Desk(guarded, own, who, session)
+    if place.is_remote:  # whose limits hold there
+        return Desk(guarded, own, who, session)
+    limits = limits_in_force(place.settings.environment, place.settings.limits)
+    return Desk(guarded, own, who, session, read_limits=limits.query, write_limits=limits.job)
 
 
 def _policy(place: Place) -> AccessPolicy | None:

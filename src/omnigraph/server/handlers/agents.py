@@ -48,12 +48,8 @@ async def answer(call: Call) -> Reply:
         raise ProblemError(404, "there is no route '/mcp'", kind=ErrorKind.NOT_FOUND)
     call.size = len(body := await call.exchange.body(JSON_LIMIT))
     mounted = await tools.mounted()
-    served = call.served
-    desk = await call.look(
-        lambda: tools.desk(
-            served.graph, served.rules, call.actor, call.exchange.request_id, served.secrets
-        )
-    )
+    served, session = call.served, call.exchange.request_id
+    desk = await call.look(lambda: tools.desk(served, call.actor, session))
 
     async def gone() -> None:
         await asyncio.wait({call.exchange.gone()})  # which others wait for, too
