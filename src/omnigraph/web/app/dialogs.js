@@ -84,6 +84,8 @@ export async function shownIn(place, work, waiting = 'Loading…') {
   try {
     fill(place, await work());
   } catch (error) {
-    if (error.name !== 'AbortError') fill(place, problem(error));
+    if (error.name === 'AbortError') return;
+    if (error instanceof TypeError && error.message !== 'Failed to fetch') reportError(error); // ours
+    fill(place, problem(error));
   }
 }

@@ -49,7 +49,19 @@ const looks = cm.EditorView.theme({
   '.cm-diagnostic-hint': { display: 'block', color: 'var(--good)' },
 });
 
-/** An editor; `on` has change(text), run() and maybe focus handlers. */
+// A browser that types over a selection by itself puts a style on what it inserts, which the policy
+// of the page refuses aloud; so the editor does it.
+function typedOver(event, view) {
+  const { from, to, empty } = view.state.selection.main;
+  if (empty || event.inputType !== 'insertText' || event.data === null || view.composing) return false;
+  const insert = () => view.state.update(view.state.replaceSelection(event.data), { userEvent: 'input.type', scrollIntoView: true });
+  const handlers = view.state.facet(cm.EditorView.inputHandler);
+  if (!handlers.some((one) => one(view, from, to, event.data, insert))) view.dispatch(insert());
+  event.preventDefault();
+  return true;
+}
+
+/** An editor; `on` has change(text) and run(). */
 export class Editor {
   #view;
   #catalog = { nodes: [], edges: [] };
@@ -73,7 +85,8 @@ export class Editor {
       cm.lineNumbers(), cm.highlightActiveLine(), cm.highlightActiveLineGutter(), cm.history(),
       cm.drawSelection(), cm.indentOnInput(), cm.bracketMatching(), cm.closeBrackets(),
       cm.lintGutter(), language, cm.syntaxHighlighting(colours), looks,
-      cm.autocompletion({ override: [(context) => this.#completed(context)], icons: false }),
+      cm.autocompletion({ override: [(context) => this.#completed(context)], icons: false, interactionDelay: 0 }),
+      cm.EditorView.domEventHandlers({ beforeinput: typedOver }),
       cm.placeholder('match { $p: … } return { $p.… }'),
       cm.EditorView.contentAttributes.of({ 'aria-label': 'Query text', spellcheck: 'false' }),
       cm.Prec.highest(cm.keymap.of([run, { key: 'Tab', run: cm.acceptCompletion }])),

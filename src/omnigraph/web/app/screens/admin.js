@@ -16,7 +16,7 @@ export class Admin {
     const place = h('div', { class: 'inside' });
     const again = h('button', { class: 'plain small', 'aria-label': `Look again: ${name}`, onclick: () => shownIn(place, work) }, '↻');
     shownIn(place, work);
-    return h('section', { class: 'card' }, h('h2', {}, name, h('span', { class: 'grow' }), again), place);
+    return h('section', { class: 'card' }, h('div', { class: 'head row' }, h('h2', { class: 'grow' }, name), again), place);
   }
 
   #worked(title, note, controls, ...works) {
@@ -32,7 +32,8 @@ export class Admin {
       run: async () => {
         const { findings } = await this.app.api.get('/maintenance/verify', { deep: deep.checked ? 1 : 0 });
         if (!findings.length) return h('p', {}, h('span', { class: 'tag good' }, 'ok'), ' Nothing is wrong.');
-        return h('ul', { class: 'rules' }, findings.map((one) => h('li', {}, h('span', { class: 'tag bad' }, one.kind ?? one.severity ?? 'finding'), ' ', one.message ?? JSON.stringify(one))));
+        const some = count(findings.filter((one) => !one.harmless).length, 'finding');
+        return [h('p', {}, findings.every((one) => one.harmless) ? 'Nothing is wrong; what was found is harmless.' : `${some} to look into.`), h('ul', { class: 'rules' }, findings.map((one) => h('li', {}, h('span', { class: one.harmless ? 'tag' : 'tag bad' }, one.kind), ' ', h('code', {}, one.subject), ' ', one.detail)))];
       },
     });
   }

@@ -52,8 +52,9 @@ export class Review {
     fill(this.head, h('h1', {}, 'Merge ', h('code', {}, this.source || '…'), ' into ', h('code', {}, this.target)), state, h('span', { class: 'grow' }), pick('Branch to review', this.source, 'source'), h('span', { class: 'dim' }, 'into'), pick('Branch that gets it', this.target, 'target'), this.merge);
   }
 
-  #ask(preview) {
-    return this.app.api.post('/branches/merge', { source: this.source, target: this.target, preview, resolve: this.resolutions.told });
+  async #ask(preview) {
+    const found = await this.app.api.post('/branches/merge', { source: this.source, target: this.target, preview, resolve: this.resolutions.told });
+    return { conflicts: [], ...found }; // none are left out
   }
 
   async #compared() {
@@ -165,13 +166,13 @@ export class Review {
     const value = h('input', { 'aria-label': `Value of ${name}`, hidden: given === undefined, value: given === undefined ? '' : String(given), oninput: () => said() });
     const side = h('select', { 'aria-label': `Side of ${name}`, onchange: () => said() }, [['ours', this.target], ['theirs', this.source], ['value', 'a value']].map(([word, text]) => h('option', { value: word, selected: word === (given !== undefined ? 'value' : resolution.columns?.[name]) }, text)));
     const said = () => {
-      const { [name]: _, ...columns } = resolution.columns ?? {};
-      const { [name]: __, ...values } = resolution.values ?? {};
+      const now = this.resolutions.of(one); // other properties were settled meanwhile
+      const { [name]: _, ...columns } = now.columns ?? {};
+      const { [name]: __, ...values } = now.values ?? {};
       value.hidden = side.value !== 'value';
       if (side.value === 'value') values[name] = typed(value.value, one.ours?.[name] ?? one.theirs?.[name]);
       else columns[name] = side.value;
-      resolution = { ...(Object.keys(columns).length && { columns }), ...(Object.keys(values).length && { values }) };
-      this.resolutions.settle(one, resolution);
+      this.resolutions.settle(one, { ...(Object.keys(columns).length && { columns }), ...(Object.keys(values).length && { values }) });
       this.again();
     };
     return h('div', { class: 'side-choice' }, side, value);
@@ -184,9 +185,9 @@ export class Review {
       const found = await this.#ask(true);
       if (turn !== this.#turn) return;
       const known = new Set(this.resolutions.rows.map(keyOfConflict));
-      const fresh = (found.conflicts ?? []).some((one) => ROW_KINDS.has(one.kind) && !known.has(keyOfConflict(one)));
-      this.#preview = { conflicts: [], ...found };
-      this.resolutions.see(found.conflicts ?? []);
+      const fresh = found.conflicts.some((one) => ROW_KINDS.has(one.kind) && !known.has(keyOfConflict(one)));
+      this.#preview = found;
+      this.resolutions.see(found.conflicts);
       if (fresh) fill(this.body, this.#parts());
       else this.#showRules();
       this.#heading();
