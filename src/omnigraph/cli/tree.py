@@ -11,6 +11,7 @@ from omnigraph.api.texts import ProgramVersion
 from omnigraph.cli import output
 from omnigraph.cli.commands import (
     branch,
+    cache,
     changes,
     commit,
     copies,
@@ -88,6 +89,7 @@ app.command("du")(upkeep.du)
 app.command("clone")(copies.clone)
 app.command("relocate")(copies.relocate)
 app.add_typer(index.app, name="index")
+app.add_typer(cache.app, name="cache")
 app.add_typer(lock.app, name="lock")
 app.add_typer(policy.app, name="policy")
 app.command("serve")(serve.serve)

@@ -6,7 +6,7 @@ the feed, the life of nodes and edges), `history` (branches and commits), `runs`
 published together), `schemas` (changed, compared, as they were), `state` (what all handles share),
 `configured` (from settings to options), `options`, `requests` (what a write brings along), `turns`
 (readers give way to writers), `spark_source` (graphs as Spark reads them), `copies` (of whole
-graphs).
+graphs), `derived` (files of images on this machine's disk).
 """
 
 from omnigraph.api.history import GraphCommit
