@@ -26,6 +26,9 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+# What tests keep on disk is theirs, never the user's: who wants derived files names a folder.
+os.environ["OMNIGRAPH_CACHE_DIR"] = "off"  # noqa: TID251 - children of tests inherit it
+
 settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE", "default")  # noqa: TID251 - test setting, not the product's
 )

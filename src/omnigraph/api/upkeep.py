@@ -284,3 +284,39 @@ class LockBroken(Shape):
 
     def _derived(self) -> dict[str, Any]:
         return {"broken": self.holder is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class CachedTable(Shape):
+    """What one table at one version left on this machine's disk, for processes to map."""
+
+    uri: str
+    location: str
+    branch: str | None
+    version: int
+    rows: int
+    bytes: int
+    used_at: int
+    """When it was used last, in microseconds since 1970."""
+    faults: tuple[str, ...] = ()
+    """What was wrong with its files, if that was looked for; those were removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheContents(Shape):
+    """The derived files of one user on this machine; no folder if none are kept."""
+
+    folder: str | None
+    bytes: int
+    max_bytes: int | None
+    tables: tuple[CachedTable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CachePurged(Shape):
+    """What was taken from the derived files."""
+
+    folder: str | None
+    uri: str | None
+    """Of which graph; None is of all."""
+    bytes: int

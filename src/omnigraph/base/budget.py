@@ -19,7 +19,7 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Protocol, Self, TypeVar
 
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.metrics import METRICS
@@ -185,6 +185,14 @@ def limit_process_memory(nbytes: int | None) -> None:
 _CURRENT: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
+class Signal(Protocol):
+    """What says that a call has to stop, as a `threading.Event` does."""
+
+    def is_set(self) -> bool:
+        """Whether it has to."""
+        ...
+
+
 class Budget:
     """Counts what one call uses and stops it at its limits. As a context it is the current one."""
 
@@ -207,7 +215,7 @@ class Budget:
         self,
         limits: Limits | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        cancelled: threading.Event | None = None,
+        cancelled: Signal | None = None,
         *,
         account: Account = PROCESS,
         what: Literal["query", "job"] = "query",

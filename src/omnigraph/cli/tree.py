@@ -12,6 +12,7 @@ from omnigraph.cli import output
 from omnigraph.cli.commands import (
     algorithm,
     branch,
+    cache,
     changes,
     commit,
     copies,
@@ -93,6 +94,7 @@ app.command("du")(upkeep.du)
 app.command("clone")(copies.clone)
 app.command("relocate")(copies.relocate)
 app.add_typer(index.app, name="index")
+app.add_typer(cache.app, name="cache")
 app.add_typer(lock.app, name="lock")
 app.add_typer(policy.app, name="policy")
 app.command("serve")(serve.serve)

@@ -8,6 +8,7 @@ In control-flow order:
 - `settings`: what a file may say, as plain values, and the rules for paths in it.
 - `load`: which file, and from file to settings.
 - `limits` and `logs`: the limits of calls and what is logged, as file and environment say.
+- `cache`: where derived files are kept.
 - `embedding`: which embedder they ask for.
 - `texts`: schemas and queries as callers pass them.
 - `stored`: where stored queries are.

@@ -10,6 +10,7 @@ from omnigraph.api.words import ENGINES
 from omnigraph.base.budget import DEFAULT
 from omnigraph.base.durations import parse_duration
 from omnigraph.compiler.source import Source
+from omnigraph.config.cache import DEFAULT_BYTES, OFF, CacheSettings
 from omnigraph.config.document import Document, Section
 from omnigraph.config.environment import Environment
 from omnigraph.config.limits import NONE, LimitSettings, parse_count, parse_seconds, parse_size
@@ -111,6 +112,7 @@ def _settings(document: Document, path: Path, environment: Environment) -> Setti
         maintenance=_maintenance(root.section("maintenance")),
         pipeline=_pipeline(root.section("pipeline"), base),
         limits=_limits(root.section("limits")),
+        cache=_cache(root.section("cache"), base),
         logging=_logging(root.section("logging")),
     )
     for section in (project, auth, query, storage):
@@ -230,6 +232,17 @@ def _limits(section: Section) -> LimitSettings:
         process_memory=section.parsed("process_memory", parse_size, DEFAULT),
     )
     section.finish({"seconds": "query_seconds", "memory": "query_memory"})
+    return found
+
+
+def _cache(section: Section, base: Path) -> CacheSettings:
+    folder = section.text("folder")
+    found = CacheSettings(
+        None if folder in (None, OFF) else base / folder,
+        is_off=folder == OFF,
+        size=section.parsed("size", parse_size, DEFAULT_BYTES),
+    )
+    section.finish({"dir": "folder", "path": "folder", "max_size": "size"})
     return found
 
 

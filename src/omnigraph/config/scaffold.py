@@ -60,6 +60,10 @@ aliases:
 #   job_memory: 8GiB        # default: half of it
 #   process_memory: 8GiB    # default: half of it, for all calls together
 
+# cache:
+#   folder: /fast/disk/omnigraph   # default: below your home; off keeps nothing on disk
+#   size: 20GiB
+
 # auth:
 #   env_file: ./.env.omni
 

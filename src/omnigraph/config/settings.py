@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from omnigraph.api.words import Engine
 from omnigraph.base.uri import is_on_s3, is_there, stands_alone
+from omnigraph.config.cache import CacheSettings
 from omnigraph.config.document import Problem
 from omnigraph.config.environment import Environment, s3_options
 from omnigraph.config.limits import LimitSettings
@@ -145,6 +146,7 @@ class Settings:
     maintenance: MaintenanceSettings = MaintenanceSettings()
     pipeline: PipelineSettings = PipelineSettings()
     limits: LimitSettings = field(default_factory=LimitSettings)
+    cache: CacheSettings = field(default_factory=CacheSettings)
     logging: LogSettings = field(default_factory=LogSettings)
     warnings: tuple[Problem, ...] = ()
 

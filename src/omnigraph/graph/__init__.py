@@ -8,7 +8,7 @@ called by name), `schemas` (changed, compared, as they were), `state` (what all 
 `configured` (from settings to options), `options`, `requests` (what a write brings along), `turns`
 (readers give way to writers), `spark_source` (graphs as Spark reads them), `copies` (of whole
 graphs), `described` (a schema and a text, for who asks what there is), `around` (what is near a
-node).
+node), `derived` (files of images on this machine's disk).
 """
 
 from omnigraph.api.history import GraphCommit

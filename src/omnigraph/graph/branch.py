@@ -260,6 +260,8 @@ class GraphBranch(GraphView):
 
             with Engines(on_spark(), spark) as engines:
                 done = optimize(runner=engines.choose(0).runner)
+        if not preview:
+            self._state.build_cache(self.name)
         return with_pending_indexes(store, self.catalog, self.name, done)
 
     def indices(self) -> list[IndexReport]:

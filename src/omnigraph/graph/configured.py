@@ -7,16 +7,19 @@ that opens a graph with options of its own goes through the second half alone.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from omnigraph.base.budget import limit_process_memory
+from omnigraph.config.cache import cache_in_force
 from omnigraph.config.embedding import embedder_options
 from omnigraph.config.environment import Environment, s3_options, spark_master
 from omnigraph.config.limits import LimitsInForce, limits_in_force
 from omnigraph.config.logs import slow_ms_in_force
 from omnigraph.config.settings import EmbeddingSettings, Settings
 from omnigraph.embedders.choose import embedder_of
+from omnigraph.engine.image.shelf import ShelfOptions
 from omnigraph.engine.search.embedder import Embedder
-from omnigraph.graph.options import GraphOptions
+from omnigraph.graph.options import AUTO, GraphOptions
 from omnigraph.pipeline.model import PipelineOptions, SparkSettings
 from omnigraph.storage.options import S3Options
 
@@ -26,7 +29,10 @@ def graph_options(settings: Settings, uri: str) -> GraphOptions:
     chosen = embedder_options(settings.embedding, settings.environment)
     limits = limits_in_force(settings.environment, settings.limits)
     limit_process_memory(limits.process_memory)
+    cache = cache_in_force(settings.environment, settings.cache)
     return GraphOptions(
+        cache=cache.folder if cache.is_asked_for else AUTO,
+        cache_bytes=cache.max_bytes,
         storage=settings.storage_options(uri),
         pipeline=pipeline_options(settings),
         embedder=embedder_of(chosen),
@@ -67,6 +73,21 @@ def settled(
         pipeline=pipeline,
         slow_query_ms=slow_ms_in_force(options.slow_query_ms, environment),
     )
+
+
+def shelf_options(options: GraphOptions, environment: Environment) -> ShelfOptions | None:
+    """Return where derived files are; None if none are kept.
+
+    Raises:
+        BadRequestError: the environment says something that is no size.
+    """
+    said = cache_in_force(environment)
+    most = said.max_bytes if options.cache_bytes is None else options.cache_bytes
+    if options.cache == AUTO:
+        folder, is_asked_for = said.folder, said.is_asked_for
+    else:
+        folder, is_asked_for = None if options.cache is None else Path(options.cache), True
+    return None if folder is None else ShelfOptions(folder, most, is_asked_for)
 
 
 def chosen_embedder(options: GraphOptions, environment: Environment) -> Embedder | None:

@@ -728,7 +728,18 @@ class Graph(Closing):
         """
         kept = None if keep is None else count_argument(keep, "keep", least=0)
         policy = CleanupPolicy(kept, seconds_of(older_than, "older_than"))
-        return self.store.cleanup(policy, dry_run=preview is not False, progress=progress)
+        done = self.store.cleanup(policy, dry_run=preview is not False, progress=progress)
+        if preview is False:
+            self._state.let_go()
+        return done
+
+    def build_cache(self, branch: str = DEFAULT_BRANCH) -> None:
+        """Put on this machine's disk what lookups and walks in large tables need.
+
+        As after a large load: processes map it instead of building it. Nothing of the graph
+        changes, and nothing happens where no derived files are kept.
+        """
+        self._state.build_cache(branch)
 
     def locks(self) -> list[LockHolder]:
         """Return every lock that is held now, here or elsewhere."""

@@ -122,6 +122,7 @@ class Branches:
     def delete(self, name: str) -> BranchDeleted:
         """Delete a branch and what only it knows."""
         self._state.store.branches.delete(name)
+        self._state.let_go(name)
         return BranchDeleted(self._state.uri, name, self._actor)
 
 

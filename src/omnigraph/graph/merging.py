@@ -32,6 +32,7 @@ def merge_branch(
         return result
     try:
         state.store.branches.delete(request.source)
+        state.let_go(request.source)
     except OmniGraphError as error:  # the merge stands, whatever becomes of the branch
         return replace(result, branch_deleted=False, branch_delete_error=str(error))
     return replace(result, branch_deleted=True)

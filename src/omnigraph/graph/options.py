@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import Literal
 
 from omnigraph.base.budget import Limits
@@ -13,6 +14,7 @@ from omnigraph.engine.search.embedder import Embedder
 from omnigraph.pipeline.model import PipelineOptions
 from omnigraph.storage.options import DEFAULTS, StorageOptions
 
+AUTO = "auto"
 MEMORY_SHARE = 4
 """Resident tables may take this fraction of the machine's memory unless told otherwise."""
 
@@ -37,6 +39,11 @@ class GraphOptions:
     one. None leaves `@embed` columns alone and refuses text in nearest."""
     queries: StoredFiles = field(default_factory=StoredFiles)
     """Where the queries are that are called by their names."""
+    cache: str | PathLike[str] | None = AUTO
+    """Folder of derived files on a local disk, which processes map instead of building images;
+    "auto" is by the environment, or else below the user's home. None keeps nothing on disk."""
+    cache_bytes: int | None = None
+    """How much of them; None is by the environment, or else 20 GiB."""
     slow_query_ms: float | None = None
     """A query or mutation that takes so many milliseconds is told to the log `omnigraph.slow`; None
     is never. What the environment says wins."""

@@ -13,11 +13,13 @@ from omnigraph.config.environment import process_environment
 from omnigraph.config.limits import limits_in_force
 from omnigraph.engine.contract import Catalogs
 from omnigraph.engine.image.cache import ImageCache
+from omnigraph.engine.image.shelf import Shelf
 from omnigraph.engine.maintain import reconcile_indexes
+from omnigraph.engine.read.images import SnapshotImages, build_kept
 from omnigraph.engine.read.reader import GraphReader
 from omnigraph.engine.write.writer import GraphWriter
 from omnigraph.errors import BadRequestError
-from omnigraph.graph.configured import chosen_embedder, input_options, settled
+from omnigraph.graph.configured import chosen_embedder, input_options, settled, shelf_options
 from omnigraph.graph.options import GraphOptions
 from omnigraph.graph.stored import StoredTexts
 from omnigraph.storage.manifest.snapshot import Snapshot
@@ -43,7 +45,10 @@ class GraphState:
         embedder, watch = self.embedder, Watch(options.clock, self.options.slow_query_ms)
         self.stored = StoredTexts(options.queries)
         self.catalogs = Catalogs()
-        self.reader = GraphReader(self.catalogs, ImageCache(options.image_bytes), embedder, watch)
+        places = shelf_options(options, environment)
+        self.shelf = None if places is None else Shelf(places, store.kernel)
+        cache = ImageCache(options.image_bytes, self.shelf)
+        self.reader = GraphReader(self.catalogs, cache, embedder, watch)
         self.writer = GraphWriter(self.catalogs, self.reader.cache, embedder, watch)
 
     @property
@@ -105,12 +110,28 @@ class GraphState:
         """Return how to reach the object stores of inputs."""
         return input_options(self.options, process_environment())
 
+    def build_cache(self, branch: str) -> None:
+        """Put on disk what queries of a branch would have to build, where that is worth it."""
+        if self.shelf is not None:
+            snapshot = self.snapshot(branch)
+            build_kept(
+                SnapshotImages(snapshot, self.catalog(snapshot), self.reader.cache), self.shelf
+            )
+            self.reader.cache.store()
+
+    def let_go(self, branch: str | None = None) -> None:
+        """Take from this machine's disk what the graph let go of, or all that a branch wrote."""
+        if self.shelf is not None:
+            self.shelf.drop_gone()
+            if branch is not None:
+                self.shelf.drop_branch(branch)
+
     def close(self) -> None:
         """Let go of everything; closing twice is fine."""
         store, self._store = self._store, None
         if store is not None:
+            self.reader.close()
             store.close()
-        self.reader.forget()
 
 
 def cancel_argument(cancel: threading.Event | None) -> threading.Event | None:

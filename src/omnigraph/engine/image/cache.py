@@ -8,26 +8,33 @@ same rows for ever, so nothing here ever goes stale; it only goes unused.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from omnigraph.base.background import BACKGROUND
 from omnigraph.base.budget import keep, waited
 from omnigraph.base.metrics import METRICS
 from omnigraph.engine.image.arrays import one_array
 from omnigraph.engine.image.blobs import described
 from omnigraph.engine.image.layers import layers_of
+from omnigraph.engine.image.mapped import FAULTS
 from omnigraph.engine.image.postings import Postings, build_lists, with_changes
+from omnigraph.engine.image.shelf import Shelf, ShelvedBase
 from omnigraph.engine.image.table import BaseTable, Renamed, TableImage, fresh_image
 from omnigraph.engine.image.vectors import Vectors, build_base
 from omnigraph.storage.delta.warm import rows_since
 from omnigraph.storage.files.records import TableVersion
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.tables.scan import Reader
+
+log = logging.getLogger(__name__)
 
 LOOKUPS = METRICS.counter(
     "omnigraph_image_cache_total", "Resident state asked for.", "what", "result"
@@ -68,13 +75,17 @@ class _Entry:
     bases: tuple[BaseTable, ...]
     image: TableImage | None = None
     is_new: bool = True
+    store: Callable[[Any], None] | None = None
+    """Puts the value on disk, if it can be kept there."""
 
 
 class ImageCache:
     """Least recently used first out; thread-safe; one build per key at a time."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, shelf: Shelf | None = None) -> None:
         self.max_bytes = max_bytes
+        self.shelf = shelf
+        """Where bases are found that were made before, by whichever process."""
         self._entries: OrderedDict[tuple[Any, ...], _Entry] = OrderedDict()
         self._grew = False
         self._calls = 0
@@ -84,27 +95,93 @@ class ImageCache:
         self._building: dict[tuple[Any, ...], threading.Lock] = {}
 
     def table(
-        self, table: TableVersion, reader: Reader, kernel: Kernel, *, in_place: bool
+        self,
+        table: TableVersion,
+        reader: Callable[[], Reader],
+        kernel: Kernel,
+        *,
+        in_place: bool,
+        commit_id: str,
     ) -> TableImage:
         """Return the image of a table version.
 
         Args:
             table: which version.
-            reader: reads exactly that version.
+            reader: opens exactly that version; asked only if something has to be read.
             kernel: of the graph it belongs to.
             in_place: whether an updated row keeps its position (nodes do, edges do not).
+            commit_id: a commit that states this version.
         """
         key = ("table", *_key(table))
 
         def build() -> TableImage:
-            older = self._older(table)
-            refreshed = (
-                None if older is None else _refreshed(older, table, kernel, in_place=in_place)
-            )
-            WAYS.add(1, "read" if refreshed is None else "refreshed")
-            return refreshed or read_image(reader, table.row_count)
+            older = self._older(table) or self._shelved(table, kernel, commit_id)
+            if older is not None:
+                same = older[0].version == table.version
+                found = older[1] if same else _refreshed(older, table, kernel, in_place=in_place)
+                if found is not None:
+                    WAYS.add(1, "mapped" if same else "refreshed")
+                    return found
+            WAYS.add(1, "read")
+            base = None if self.shelf is None else self.shelf.base_of(table, commit_id)
+            return read_image(reader, table.row_count, base)
 
         return self.get(key, build, lambda image: image.nbytes, lambda image: (image.base,))
+
+    def _shelved(
+        self, table: TableVersion, kernel: Kernel, commit_id: str
+    ) -> tuple[TableVersion, TableImage] | None:
+        """Return an image of the newest base on disk at or below a version."""
+        base = None if self.shelf is None else self.shelf.newest(table, commit_id)
+        if base is None:
+            return None
+        older = table._replace(version=base.version, row_count=base.rows)
+        return older, read_image(lambda: Reader(kernel.tables.open(*older.place)), base.rows, base)
+
+    def is_on_shelf(self, tables: Sequence[TableVersion], commit_id: str) -> bool:
+        """Whether tables need not be read whole: those large enough were made before."""
+        shelf = self.shelf
+        if shelf is None:
+            return False
+        with self._lock:
+            here = {key[1:3] for key in self._entries if key[0] == "table"}
+        large = [one for one in tables if shelf.fits(one)]
+        return bool(large) and all(
+            (one.location, one.branch) in here or shelf.newest(one, commit_id) is not None
+            for one in large
+        )
+
+    def knows(self, key: tuple[Any, ...]) -> bool:
+        """Whether something is kept under a key."""
+        with self._lock:
+            return key in self._entries
+
+    def place_of(self, way: str, bases: Sequence[BaseTable]) -> Path | None:
+        """Return where adjacency between bases is kept on disk, if it can be."""
+        return None if self.shelf is None else self.shelf.adjacency(way, [b.shelved for b in bases])
+
+    def store(self) -> None:
+        """Put on disk what was made since, so that no process has to make it again.
+
+        A full or broken disk is told to the log; nothing depends on it.
+        """
+        if self.shelf is None:
+            return
+        with self._lock:
+            entries = list(self._entries.items())
+        bases = {base: key for key, entry in entries for base in entry.bases if key[0] == "table"}
+        try:
+            for base, (_, location, branch, _) in bases.items():
+                if base.shelved is not None:
+                    self.shelf.begin(location, branch, base.shelved)
+                    base.keep()
+            for _, entry in entries:
+                if entry.store is not None:
+                    entry.store(entry.value)
+            self.shelf.settle()
+        except OSError as error:
+            FAULTS.add(1, "not written")
+            log.warning("derived files are not written: %s", error)
 
     def wants_residence(self, tables: Sequence[TableVersion]) -> bool:
         """Whether reading these tables whole pays off: they are here, or asked for again.
@@ -206,6 +283,7 @@ class ImageCache:
         nbytes: Callable[[T], int],
         bases: Callable[[T], tuple[BaseTable, ...]],
         image: TableImage | None = None,
+        store: Callable[[T], None] | None = None,
     ) -> T:
         """Return what is kept under a key, building it at most once at a time.
 
@@ -215,6 +293,7 @@ class ImageCache:
             nbytes: memory it holds beside its bases.
             bases: the tables it is made of.
             image: the one image it is of, if it does not serve all of a base.
+            store: puts it on disk.
         """
         found = self._find(key)
         if METRICS.active:
@@ -226,7 +305,7 @@ class ImageCache:
             gate = self._building.setdefault(key, threading.Lock())
         with waited(gate, "reading a table"):
             try:
-                found = self._find(key) or self._keep(key, build, nbytes, bases, image)
+                found = self._find(key) or self._keep(key, build, nbytes, bases, image, store)
             finally:
                 with self._lock:  # also of what failed: the key may hold a whole image
                     if self._building.get(key) is gate:
@@ -241,10 +320,11 @@ class ImageCache:
         nbytes: Callable[[T], int],
         bases: Callable[[T], tuple[BaseTable, ...]],
         image: TableImage | None,
+        store: Callable[[T], None] | None,
     ) -> _Entry:
         built = build()
         keep("reading a table", nbytes(built))
-        entry = _Entry(built, lambda: nbytes(built), bases(built), image)
+        entry = _Entry(built, lambda: nbytes(built), bases(built), image, store=store)
         with self._lock:
             self._grew = True
             # Whoever came after a build that failed may have been faster; all see one value.
@@ -255,7 +335,10 @@ class ImageCache:
 
         Columns are read on first use, and the version an image began as may be gone by then.
         """
+        tables = list(tables)
         lineages = {(table.location, table.branch) for table in tables}
+        if self.shelf is not None:
+            self.shelf.drop(tables)
         with self._lock:
             bases = {
                 base
@@ -280,7 +363,10 @@ class ImageCache:
             gone = self._evict()
             for entry in self._entries.values():
                 entry.is_new = False
-            return gone
+            made = {base for entry in self._entries.values() for base in entry.bases if base.grew}
+        if made and self.shelf is not None:
+            BACKGROUND.start(("store", id(self)), self.store)
+        return gone
 
     def _forget_old_versions(self) -> None:
         """Keep a few versions of every lineage, used last, and what is made of those images."""
@@ -365,13 +451,15 @@ class ImageCache:
         return None if found is None else (older, found.value)
 
 
-def read_image(reader: Reader, rows: int) -> TableImage:
+def read_image(
+    reader: Callable[[], Reader], rows: int, base: ShelvedBase | None = None
+) -> TableImage:
     """Return a fresh image that reads its columns from one table version on first use."""
 
     def load(names: Sequence[str]) -> pa.Table:
-        return described(reader.scan(names))
+        return described(reader().scan(names))
 
-    return fresh_image(rows, load)
+    return fresh_image(rows, load, base)
 
 
 def _refreshed(

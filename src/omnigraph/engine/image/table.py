@@ -7,7 +7,7 @@ dead rows. Nothing here is ever changed in place, so readers of an older version
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -18,8 +18,11 @@ from omnigraph.base.budget import NUMBER_BYTES, checkpoint, keep, waited
 from omnigraph.engine.image.arrays import Ints, Mask, one_array
 from omnigraph.engine.image.columns import Column, Patch, dense_ranks, no_patch
 from omnigraph.engine.image.ids import MISSING, IdIndex, build_ids
+from omnigraph.engine.image.shelf import ShelvedBase
 
 ID = "id"
+_LOOKUP = "\0ids"
+"""Stands for the id lookup among the names of columns."""
 FOLD_SHARE = 0.05
 FOLD_FLOOR = 4_096
 _ADDED_ID_BYTES = 150
@@ -34,18 +37,24 @@ class BaseTable:
     `load` must return the same rows in the same order on every call.
     """
 
-    def __init__(self, rows: int, load: ColumnLoader) -> None:
+    def __init__(self, rows: int, load: ColumnLoader, shelved: ShelvedBase | None = None) -> None:
         self.rows = rows
+        self.shelved = shelved
+        """What is kept of these rows on disk, if anything may be."""
+        self.grew = False
+        """Whether something was read or made since that was last kept."""
         self._load = load
         self._arrays: dict[str, pa.Array] = {}
+        self._mapped: set[str] = set()
         self._lock = threading.Lock()
 
     def arrays(self, names: Sequence[str]) -> list[pa.Array]:
         """Return whole columns; the missing ones are read in one scan."""
         if any(name not in self._arrays for name in names):
             with waited(self._lock, "reading a table"):
-                missing = [name for name in names if name not in self._arrays]
+                missing = [name for name in names if not self._is_at_hand(name)]
                 if missing:
+                    self.grew = True
                     table = self._load(missing)
                     assert table.num_rows == self.rows, "the base changed under its image"
                     # A column in pieces is there twice while they are put together.
@@ -54,16 +63,58 @@ class BaseTable:
                     self._arrays |= {name: one_array(table.column(name)) for name in missing}
         return [self._arrays[name] for name in names]
 
+    def has(self, name: str) -> bool:
+        """Whether a column can be had without reading the table."""
+        if name in self._arrays:
+            return True
+        return self.shelved is not None and self.shelved.has_column(name)
+
+    def _is_at_hand(self, name: str) -> bool:
+        """Whether a column is here, or is by now because it was mapped."""
+        if name in self._arrays:
+            return True
+        found = None if self.shelved is None else self.shelved.column(name)
+        if found is None:
+            return False
+        self._mapped.add(name)
+        self._arrays = {**self._arrays, name: found}
+        return True
+
     @cached_property
     def ids(self) -> IdIndex:
         """The id lookup of the base rows."""
-        return build_ids(self.arrays([ID])[0])
+        ids = self.arrays([ID])[0]
+        if self.shelved is not None:
+            found = self.shelved.ids(ids)
+            if found is not None:
+                self._mapped.add(_LOOKUP)
+                return found
+        self.grew = True
+        return build_ids(ids)
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether the id lookup can be had without making it."""
+        return "ids" in self.__dict__ or (self.shelved is not None and self.shelved.has_ids)
+
+    def keep(self) -> None:
+        """Put on disk what is here and is not there yet."""
+        if self.shelved is None:
+            return
+        self.grew = False
+        for name, values in list(self._arrays.items()):
+            if name not in self._mapped:
+                self.shelved.keep_column(name, values)
+        if "ids" in self.__dict__ and _LOOKUP not in self._mapped:
+            self.shelved.keep_ids(self.ids)
 
     @property
     def nbytes(self) -> int:
-        """Memory held by what is loaded."""
-        held = sum(int(array.nbytes) for array in list(self._arrays.values()))
-        return held + (self.ids.nbytes if "ids" in self.__dict__ else 0)
+        """Memory held by what is loaded; files that are mapped hold none."""
+        arrays = list(self._arrays.items())
+        held = sum(int(array.nbytes) for name, array in arrays if name not in self._mapped)
+        made = "ids" in self.__dict__ and _LOOKUP not in self._mapped
+        return held + (self.ids.nbytes if made else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +193,11 @@ class TableImage:
         derived = (vars(self).get(name) for name in ("live", "live_positions", "id_order"))
         return held + sum(int(array.nbytes) for array in derived if array is not None)
 
+    def missing(self, names: Iterable[str]) -> int:
+        """Return how many values of the base would have to be read for some columns."""
+        known = names if self.renamed is None else map(self.renamed.names.get, names)
+        return self.base.rows * sum(one is not None and not self.base.has(one) for one in known)
+
     def column(self, name: str) -> Column:
         """Return a property's values by position."""
         found = self._columns.get(name)
@@ -150,6 +206,12 @@ class TableImage:
             found = Column(self.base_array(name), self.patch, overlay)
             self._columns[name] = found
         return found
+
+    def added_values(self, name: str, positions: Ints) -> pa.Array:
+        """Return values of rows that came behind the base, without a look at the base."""
+        assert self.overlay is not None, "nothing was added"
+        at = positions - self.patch.base_rows + len(self.patch.updated)
+        return one_array(self.overlay.column(name)).take(pa.array(at))
 
     def base_array(self, name: str) -> pa.Array:
         """Return a column of the base by the name it has now."""
@@ -291,6 +353,6 @@ class TableImage:
         return TableImage(self.base, patch, overlay, dead, added, self.renamed)
 
 
-def fresh_image(rows: int, load: ColumnLoader) -> TableImage:
+def fresh_image(rows: int, load: ColumnLoader, shelved: ShelvedBase | None = None) -> TableImage:
     """Return the image of a table as it is at the version `load` reads."""
-    return TableImage(BaseTable(rows, load), no_patch(rows))
+    return TableImage(BaseTable(rows, load, shelved), no_patch(rows))

@@ -20,7 +20,8 @@ from omnigraph.api.pictures import Picture
 from omnigraph.api.query import Profile, ProfileStep, QueryResult
 from omnigraph.api.visibility import RowRules
 from omnigraph.base.arguments import shown
-from omnigraph.base.budget import Budget, checkpoint
+from omnigraph.base.background import BACKGROUND
+from omnigraph.base.budget import Budget, Limits, Signal, checkpoint, current
 from omnigraph.base.calls import Watch
 from omnigraph.base.metrics import METRICS
 from omnigraph.base.recent import Recent
@@ -64,8 +65,23 @@ _VIEWS = 32
 """Rules that are in use at the same time; what is more is made anew when it is needed."""
 HeadsOf = Callable[[Snapshot], Sequence[Snapshot]]
 
+ASIDE_FROM = 500_000
+"""So many values are read, or sorted, before a query could run on them: it is answered from fewer
+rows meanwhile, if it can be."""
+
 _FEW_ROWS = 2_000
 """A query whose operators are all expected to have at most so many takes next to no time."""
+
+
+class _Either:
+    """Set once one of two events is."""
+
+    def __init__(self, *events: Signal | None) -> None:
+        self._events = [event for event in events if event is not None]
+
+    def is_set(self) -> bool:
+        """Whether one is."""
+        return any(event.is_set() for event in self._events)
 
 
 @dataclass(slots=True)
@@ -111,7 +127,14 @@ class GraphReader:
         self._compiled: Recent[str, CompiledRules] = Recent(_SCHEMAS)
         self._ready: Recent[CompiledQuery, _Ready] = Recent(_READY)
         self._views: Recent[tuple[RowRules, bool], GraphReader] = Recent(_VIEWS)
+        self._built: Recent[tuple[Any, ...], bool] = Recent(_READY)
+        self._closed = threading.Event()
         self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Stop what is built for it, and let go of everything."""
+        self._closed.set()
+        self.forget()
 
     def under(self, rules: RowRules, heads: HeadsOf | None) -> GraphReader:
         """Return a reader for which there are only the rows that rules show.
@@ -437,12 +460,17 @@ class GraphReader:
         """Plan a query for a snapshot; kept for its next run while its tables are resident."""
         checkpoint("planning")
         _require_read(compiled)
-        wanted = self.cache.wants_residence(_tables(snapshot, compiled))
-        if self._rules is None and not wanted:
+        tables = _tables(snapshot, compiled)
+        wanted = self.cache.wants_residence(tables)
+        wanted = wanted or self.cache.is_on_shelf(tables, snapshot.commit_id)
+        build = self._what_to_build(snapshot, catalog, compiled) if wanted else None
+        if self._rules is None and (not wanted or build is not None):
             plan = self.plans.plan(compiled, snapshot, catalog)
             ir, reads = plan.prepared.ir, compiled.reads
             few = selective_images(ir, reads, snapshot, catalog, bound)
             if few is not None:
+                if build is not None:
+                    self._build_aside(build, snapshot, catalog, compiled, bound)
                 return _Ready(snapshot.commit_id, plan, few)
         images = self._images_of(snapshot, catalog)
         plan = self.plans.plan(compiled, snapshot, catalog, images)
@@ -450,6 +478,52 @@ class GraphReader:
         if self._heads is None:
             self._ready.put(compiled, ready)
         return ready
+
+    def _what_to_build(
+        self, snapshot: Snapshot, catalog: Catalog, compiled: CompiledQuery
+    ) -> tuple[Any, ...] | None:
+        """Return what names a build worth not waiting for; None if little is missing.
+
+        What was built once for a query and the same bases is not built again: if something is
+        missing nevertheless, the query makes it itself.
+        """
+        if self._rules is not None:
+            return None
+        images = self._images_of(snapshot, catalog)
+        assert isinstance(images, SnapshotImages)
+        assert isinstance(compiled.ir, ReadIr)
+        if images.missing(compiled.reads, iter_ops(compiled.ir.ops)) <= ASIDE_FROM:
+            return None
+        key = (compiled, *images.bases(compiled.reads.tables))
+        return None if self._built.find(key) else key
+
+    def _build_aside(
+        self,
+        key: tuple[Any, ...],
+        snapshot: Snapshot,
+        catalog: Catalog,
+        compiled: CompiledQuery,
+        bound: BoundQuery,
+    ) -> None:
+        """Build behind the queries what one of them needs, by asking it of whole tables once."""
+        called = current()
+        limits = Limits() if called is None else replace(called.limits, seconds=None)
+
+        def build() -> None:
+            line = current()
+            stopped = _Either(self._closed, None if line is None else line.cancelled)
+            images = self._images_of(snapshot, catalog)
+            plan = self.plans.plan(compiled, snapshot, catalog, images)
+            try:
+                with Budget(limits, self._clock, stopped) as budget:
+                    run_read(plan.prepared, images, bound, budget, None)
+            finally:
+                self._built.keep(key, True)
+            self.cache.store()
+            if self.cache.shrink():
+                self.forget()
+
+        BACKGROUND.start(("build", id(self), key), build)
 
     def _images_of(self, snapshot: Snapshot, catalog: Catalog) -> SnapshotImages | VisibleImages:
         """Return the images of a snapshot; those of the last one are kept at hand."""

@@ -1,1 +1,4 @@
-"""Adjacency per edge type: `csr` (flat arrays), `adjacency` (with added and dead edges)."""
+"""Adjacency per edge type.
+
+`csr` (flat arrays), `shelved` (those on disk), `adjacency` (with added and dead edges).
+"""
