@@ -74,7 +74,13 @@ from omnigraph.storage.manifest.history import (
 )
 from omnigraph.storage.manifest.line import Line
 from omnigraph.storage.manifest.merging import MergeSides, merge_source, merged_snapshot
-from omnigraph.storage.manifest.projections import lagging_branches, reconcile, require_all_commits
+from omnigraph.storage.manifest.projections import (
+    Views,
+    lagging_branches,
+    look_at_views,
+    reconcile,
+    require_all_commits,
+)
 from omnigraph.storage.manifest.rows import Head, find_commit, read_commits
 from omnigraph.storage.manifest.snapshot import BranchNotFoundError, Heads, Snapshot, snapshot_of
 from omnigraph.storage.options import DEFAULTS, StorageOptions
@@ -615,14 +621,15 @@ def open_store(
         store.recover()
         main = store._heads.current(layout.MAIN)
         asks: tuple[Callable[[], Any], ...] = (
-            partial(require_all_commits, kernel, store._heads, main),
+            partial(look_at_views, kernel),
             partial(show_files, kernel, main.files),
             partial(lagging_branches, kernel),
         )
-        _, shown, behind = kernel.objects.together(*asks)
+        views, shown, behind = kernel.objects.together(*asks)
         for name in shown:
             log.warning("'%s' was not what main states and is written anew", name)
-        _follow(kernel, store._heads, main, behind)
+        require_all_commits(store._heads, main, views)
+        _follow(kernel, store._heads, main, behind, views)
     return store
 
 
@@ -658,7 +665,9 @@ def relocate_store(uri: str | PathLike[str], options: StorageOptions = DEFAULTS)
     return relocate(Objects(root, options, Counters()), root)
 
 
-def _follow(kernel: Kernel, heads: Heads, main: Head, lagging: Sequence[BranchName]) -> None:
+def _follow(
+    kernel: Kernel, heads: Heads, main: Head, lagging: Sequence[BranchName], views: Views
+) -> None:
     """Bring the views up to every branch; one that cannot be read keeps nobody from the rest."""
     behind = [main]
     for branch in lagging:
@@ -669,7 +678,7 @@ def _follow(kernel: Kernel, heads: Heads, main: Head, lagging: Sequence[BranchNa
         except UNREADABLE as error:  # it is told of by `verify`, and can be deleted
             log.warning("branch '%s' cannot be read: %s", branch, error)
     try:
-        reconcile(kernel, *behind)
+        reconcile(kernel, *behind, views=views)
     except UNREADABLE:
         reconcile(kernel, main)
         for head in behind[1:]:

@@ -128,15 +128,51 @@ PROJECTIONS = (
 )
 
 
-def reconcile(kernel: Kernel, *heads: Head) -> int:
+@dataclass(frozen=True, slots=True)
+class Views:
+    """What the newest rows of the projections say: a few small reads, flat in history."""
+
+    commits: pa.Table | None
+    """Of the commits: id, branch and version; None if there are none, or they are torn."""
+    are_whole: bool
+    """Whether all of them are there. Nobody syncs them: a power cut may tear one and keep the
+    others."""
+
+    @property
+    def ids(self) -> set[str]:
+        """The commits named; these are projected last, so what they say goes for all."""
+        return set() if self.commits is None else set(self.commits[0].to_pylist())
+
+
+def look_at_views(kernel: Kernel) -> Views:
+    """Read the newest rows of every projection."""
+    *others, (commits, is_whole) = kernel.objects.together(
+        *(partial(_newest_of, kernel, one) for one in PROJECTIONS)
+    )
+    return Views(commits, is_whole and all(whole for _, whole in others))
+
+
+def _newest_of(kernel: Kernel, projection: Projection) -> tuple[pa.Table | None, bool]:
+    """Return the first columns of the newest rows of one projection, and whether it is whole."""
+    if not _exists(kernel, projection.location):
+        return None, False
+    try:
+        handle = kernel.tables.open_latest(projection.location, None)
+        return last_fragment(handle, projection.schema.names[:3]), True
+    except (DamagedError, SnapshotExpiredError):
+        return None, False  # torn; it is about to be rebuilt
+
+
+def reconcile(kernel: Kernel, *heads: Head, views: Views | None = None) -> int:
     """Bring the projections up to these heads; return how many rows were missing.
 
     Safe to run at any time and by several processes: rows are looked for before they are
     added, and a lost race is left to the next run.
     """
     added = 0
-    newest = _newest_ids(kernel)
-    lines = [_Line(head) for head in heads if newest is None or head.commit_id not in newest]
+    views = look_at_views(kernel) if views is None else views
+    known = views.ids if views.are_whole else set()
+    lines = [_Line(head) for head in heads if head.commit_id not in known]
     if not lines:  # as nearly always; far away a lock costs more than this look
         return 0
     with kernel.locks.try_hold("projections", "projections") as lock:
@@ -221,29 +257,6 @@ def _newest_projected(kernel: Kernel) -> dict[tuple[str, int], int]:
         rows["manifest_branch"].to_pylist(), rows["manifest_version"].to_pylist(), strict=True
     )
     return dict(sorted(zip(places, made, strict=True), key=itemgetter(1)))
-
-
-def _newest_ids(kernel: Kernel) -> set[str] | None:
-    """Return the commits named by the newest rows: a few small reads, flat in history.
-
-    The commits are projected last, so what they say goes for all. Each projection is read,
-    because nobody syncs them: a power cut may have torn one and kept the others. None if one of
-    them is missing or torn.
-    """
-    found = kernel.objects.together(*(partial(_newest_of, kernel, one) for one in PROJECTIONS))
-    return None if None in found else found[-1]
-
-
-def _newest_of(kernel: Kernel, projection: Projection) -> set[str] | None:
-    """Return the commits named by the newest rows of one projection."""
-    if not _exists(kernel, projection.location):
-        return None
-    try:
-        handle = kernel.tables.open_latest(projection.location, None)
-        newest = last_fragment(handle, ["graph_commit_id"])
-    except (DamagedError, SnapshotExpiredError):
-        return None  # torn; it is about to be rebuilt
-    return set() if newest is None else set(newest["graph_commit_id"].to_pylist())
 
 
 def _reconcile_one(kernel: Kernel, projection: Projection, lines: Sequence[_Line]) -> int:
@@ -339,13 +352,13 @@ def projected_ids(kernel: Kernel) -> set[str] | None:
     return set(pc.unique(reader.scan(["graph_commit_id"])["graph_commit_id"]).to_pylist())
 
 
-def require_all_commits(kernel: Kernel, heads: Heads, head: Head) -> None:
+def require_all_commits(heads: Heads, head: Head, views: Views) -> None:
     """Refuse to write on top of a manifest that lost commits.
 
     Raises:
         DamagedError: a write would bury them.
     """
-    beyond = commits_beyond(kernel, heads, head)
+    beyond = commits_beyond(heads, head, views)
     if beyond is not None:
         raise DamagedError(
             f"{beyond} from '{head.branch}', which is at commit {head.commit_id}",
@@ -354,19 +367,13 @@ def require_all_commits(kernel: Kernel, heads: Heads, head: Head) -> None:
         )
 
 
-def commits_beyond(kernel: Kernel, heads: Heads, head: Head) -> str | None:
+def commits_beyond(heads: Heads, head: Head, views: Views) -> str | None:
     """Return what the views know of main that its manifest does not; None if nothing.
 
     They follow the manifest, and its versions only grow: whatever lies beyond was lost there,
-    unless it was published after this head was read. Reads the newest part of one view.
+    unless it was published after this head was read.
     """
-    if not _exists(kernel, layout.COMMITS):
-        return None
-    try:
-        handle = kernel.tables.open_latest(layout.COMMITS, None)
-        rows = last_fragment(handle, list(COMMITS_SCHEMA.names[:3]))
-    except (DamagedError, SnapshotExpiredError):
-        return None  # torn; it will be rebuilt
+    rows = views.commits
     if rows is None:
         return None
     rows = rows.filter(pc.is_null(rows["manifest_branch"]))

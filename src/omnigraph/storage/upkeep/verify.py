@@ -26,7 +26,11 @@ from omnigraph.storage.files.sidecar import SidecarError, list_sidecars
 from omnigraph.storage.kernel import Kernel
 from omnigraph.storage.manifest.contracts import differing_files, find_contract
 from omnigraph.storage.manifest.history import tables_in
-from omnigraph.storage.manifest.projections import commits_beyond, projected_ids
+from omnigraph.storage.manifest.projections import (
+    commits_beyond,
+    look_at_views,
+    projected_ids,
+)
 from omnigraph.storage.manifest.rows import (
     COMMIT,
     HEAD,
@@ -292,8 +296,10 @@ def _check_projection(
 ) -> Iterator[Finding]:
     missing = {name.removeprefix(f"{COMMIT}:") for name in known} - (projected_ids(kernel) or set())
     for head in readable:
-        if head.branch == layout.MAIN and (beyond := commits_beyond(kernel, heads, head)):
-            yield Finding("lost_commits", head.branch, beyond)
+        if head.branch == layout.MAIN:
+            beyond = commits_beyond(heads, head, look_at_views(kernel))
+            if beyond is not None:
+                yield Finding("lost_commits", head.branch, beyond)
     if missing:
         yield Finding(
             "projection_lags", layout.COMMITS, f"{len(missing)} commits not projected", True
