@@ -12,10 +12,10 @@ store answered. BENCH_ROWS persons (20,000) with a text each, sorted indexes bui
 Measured on a shared machine with two cores:
 
                                       requests   one after another      kB
-    cold open after other writers           75                  47     312
-    cold open and a lookup                  46                  29     253
+    cold open after other writers           73                  45     310
+    cold open and a lookup                  43                  26     249
     a lookup, warm                           2                   1       1
-    a lookup after a commit elsewhere       15                  12      46
+    a lookup after a commit elsewhere       14                  11      45
     commit to one table                     30                  18      50
     create a branch                         23                  21      12
     merge ten rows                         208                  53     585
