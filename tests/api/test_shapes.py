@@ -49,6 +49,7 @@ from omnigraph.api.query import Profile, ProfileStep
 from omnigraph.api.rows import ReadHead, ReadOutput, ReadTarget
 from omnigraph.api.runs import Run, RunList
 from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory, SchemaVersion
+from omnigraph.api.stored import BrokenQuery, StoredParam, StoredQuery, StoredQueryList
 from omnigraph.api.texts import (
     Diagnosis,
     FormattedFile,
@@ -122,6 +123,7 @@ LOADED = LoadResult(
     "act-1",
 )
 HOLDER = LockHolder("branch:main", "load", 42, "here", 1_777)
+STORED = StoredQuery("q", "q_q", "about", None, False, (StoredParam("x", "int", False),), True)
 STEP = SchemaStep("add_type", {"type_kind": "node", "name": "X"}, "add node type 'X'")
 REFUSED = SchemaStep("unsupported_change", {"entity": "T.p", "reason": "no"}, "no", "keep it")
 STATS = ChangeStats(1, 2, 3, ("Knows", "Person"))
@@ -333,6 +335,16 @@ SAMPLES: list[tuple[Shape, str]] = [
     (REFUSED, "kind entity reason text hint"),
     (SchemaPlan("g.omni", False, (STEP, REFUSED)), "uri supported steps step_count"),
     (SchemaText("node P"), "schema_source"),
+    (StoredParam("x", "int", False), "name kind nullable"),
+    (StoredParam("x", "list", True, "string"), "name kind nullable item_kind"),
+    (StoredParam("x", "vector", False, vector_dim=3), "name kind nullable vector_dim"),
+    (STORED, "name tool_name description instruction mutation params exposed"),
+    (StoredQueryList((STORED,)), "queries"),
+    (BrokenQuery("q", "why"), "name error"),
+    (
+        SchemaApplied("g.omni", True, True, 7, (), broken_queries=(BrokenQuery("q", "why"),)),
+        "uri supported applied manifest_version steps branch preview broken_queries step_count",
+    ),
     (
         SchemaApplied("g.omni", True, True, 7, (STEP,), "side", "c1"),
         "uri supported applied manifest_version steps branch graph_commit_id preview step_count",

@@ -84,6 +84,8 @@ def test_every_error_that_may_come_is_known_by_name():
         "SparkError", "NoJavaError", "FailpointTriggeredError", "ForkedProcessError",
         "MissingExtraError", "CedarError", "NoColumnError", "LocalStackError",
         "NotConvergedError", "NoPathError", "WeightError",
+        # Told to agents, as results of tools.
+        "BusyError", "CursorError", "NoSuchToolError",
         # Told as a failure of the server, without their names.
         "DamagedError", "HeadRowsError", "LostIndexError", "MovedGraphError", "RecoveryError",
         "SidecarError", "StagingError", "StoreSilentError", "UnreadableError",

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 import omnigraph
+from omnigraph.base.metrics import METRICS
 from omnigraph.compiler.source import Source
 from omnigraph.config.stored import StoredFiles
 from omnigraph.mcp.answers import Budget
@@ -540,3 +541,20 @@ def test_a_call_takes_no_more_than_budget_and_settings_allow(allowed):
     desk = Desk(None, None, "bot", "s", read_limits=omnigraph.Limits(seconds=allowed, rows=7))
     limits = Turn(desk, {}, threading.Event()).how["limits"]
     assert limits == omnigraph.Limits(seconds=5.0 if allowed == 5.0 else 20.0, rows=7)
+
+
+def test_calls_are_counted_by_tools_there_are_and_how_they_ended(agent):
+    METRICS.reset()
+    METRICS.activate()
+    try:
+        agent.text("schema")
+        agent.refused("read", query="x")
+        agent.refused("made up", query="x")
+        told = METRICS.text()
+    finally:
+        METRICS.activate(active=False)
+        METRICS.reset()
+    assert 'omnigraph_tool_calls_total{tool="schema",outcome="ok"} 1' in told
+    assert 'omnigraph_tool_calls_total{tool="read",outcome="compile"} 1' in told
+    assert 'omnigraph_tool_calls_total{tool="unknown",outcome="bad_request"} 1' in told
+    assert "made up" not in told

@@ -13,6 +13,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 
 from mcp import MCPError, types
+from omnigraph.base.metrics import METRICS
 from omnigraph.base.version import VERSION
 from omnigraph.compiler.diagnostics import did_you_mean
 from omnigraph.errors import BadRequestError, NotFoundError, OmniGraphError
@@ -29,6 +30,13 @@ from omnigraph.mcp.texts import (
 from omnigraph.mcp.told import error_text
 from omnigraph.mcp.toolbox import Choice, find_tool, tools_for
 from omnigraph.mcp.tools import Tool
+
+CALLS = METRICS.counter(
+    "omnigraph_tool_calls_total",
+    "Calls of tools by agents, by tool and how they ended.",
+    "tool",
+    "outcome",
+)
 
 Context = ServerRequestContext[Any, Any]
 Work = Callable[[threading.Event], str]
@@ -90,8 +98,10 @@ class Service:
         try:
             text = await self._called(caller, name, given)
         except OmniGraphError as error:
+            CALLS.add(1, _counted(name, error), error.kind.value)
             text = error_text(error, desk.secrets, desk.budget)
             return types.CallToolResult(content=[_text(text)], is_error=True)
+        CALLS.add(1, name, "ok")
         return types.CallToolResult(content=[_text(text)])
 
     async def _called(self, caller: Caller, name: str, given: dict[str, Any] | None) -> str:
@@ -118,7 +128,7 @@ class Service:
         if tool is None:
             tools = tools_for(desk, self._choice)
             hint = did_you_mean(name, tools) or f"there are {', '.join(tools)}"
-            raise BadRequestError(f"there is no tool '{name}'", hint=hint)
+            raise NoSuchToolError(f"there is no tool '{name}'", hint=hint)
         return tool
 
     async def _list_resources(
@@ -188,6 +198,15 @@ class Service:
             raise MCPError(types.INVALID_PARAMS, error.message) from None
         message = types.PromptMessage(role="user", content=_text(text))
         return types.GetPromptResult(messages=[message])
+
+
+class NoSuchToolError(BadRequestError):
+    """An agent called a tool that it has not."""
+
+
+def _counted(name: str, error: OmniGraphError) -> str:
+    """Return what a failed call is counted under: what clients make up is no name of a metric."""
+    return "unknown" if isinstance(error, NoSuchToolError) else name
 
 
 async def _or_refused(caller: Caller, work: Awaitable[str]) -> str:

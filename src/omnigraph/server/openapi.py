@@ -191,7 +191,8 @@ def _query_word(name: str) -> Schema:
 
 def _header_words(route: Route) -> Iterator[Schema]:
     words = [("Idempotency-Key", False)] if route.is_keyed else []
-    words += [("Omnigraph-If-Graph-Commit", True)] if route.is_conditional else []
+    needed = not route.may_be_unconditional
+    words += [("Omnigraph-If-Graph-Commit", needed)] if route.is_conditional else []
     for name, required in words:
         yield {"name": name, "in": "header", "required": required, "schema": {"type": "string"}}
 

@@ -82,6 +82,8 @@ class Route:
     contract: Contract | None = None
     is_conditional: bool = False
     """Whether it looks at the commit a branch is expected to be at."""
+    may_be_unconditional: bool = False
+    """Whether that commit may be left out."""
     takes: str = JSON_TYPE
     """What a body without a type of its own is."""
     gives: tuple[str, ...] = (JSON_TYPE,)
@@ -261,7 +263,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route(
         "POST", "/queries/{name}", stored.run, "queries",
         action=Action.INVOKE_QUERY, hides_refusals=True, is_keyed=True, is_conditional=True,
-        body=bodies.StoredBody, may_be_empty=True, query=("js_safe",), gives=_ROWS,
+        may_be_unconditional=True, body=bodies.StoredBody, may_be_empty=True,
+        query=("js_safe",), gives=_ROWS,
     ),
     Route(
         "POST", "/branches/merge/preview", branches.preview_merge, "branches",
