@@ -5,10 +5,8 @@ export {
   closeBracketsKeymap,
   completionKeymap,
   acceptCompletion,
-  completionStatus,
-  startCompletion,
 } from '@codemirror/autocomplete';
-export { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
+export { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 export {
   HighlightStyle,
   StreamLanguage,
@@ -17,7 +15,7 @@ export {
   syntaxHighlighting,
 } from '@codemirror/language';
 export { lintGutter, lintKeymap, setDiagnostics } from '@codemirror/lint';
-export { Compartment, EditorState, Prec } from '@codemirror/state';
+export { EditorState, Prec } from '@codemirror/state';
 export {
   EditorView,
   drawSelection,

@@ -63,6 +63,7 @@ BODIES = {
     "/query": {"query_source": ADULTS},
     "/explain": {"query_source": ADULTS},
     "/profile": {"query_source": ADULTS},
+    "/lint": {"query_source": ADULTS},
     "/change": {"query_source": ADD},
     "/mutate": {"query_source": ADD},
     "/mutate/if-graph-commit": {"query_source": ADD},
@@ -84,6 +85,7 @@ BODIES = {
 }
 QUERY = {
     "/entity": {"table": "node:Person", "id": "Ann"},
+    "/entity/neighbours": {"table": "node:Person", "id": "Ann"},
     "/entity/history": {"table": "node:Person", "id": "Ann"},
     "/entity/blame": {"table": "node:Person", "id": "Ann"},
     "/blob": {"type": "Person", "id": "Ann", "property": "bio"},

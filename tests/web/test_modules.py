@@ -5,11 +5,12 @@ import tarfile
 
 import pytest
 
-from tests.web.conftest import EXAMPLES
+from tests.web.conftest import EXAMPLES, Visitor
 
 
-@pytest.fixture
-def run(visitor):
+@pytest.fixture(scope="module")
+def run(context, served):
+    visitor = Visitor(context, served)
     page = visitor.go("query")
 
     def call(module, code, *given):
@@ -17,7 +18,8 @@ def run(visitor):
             f"async (given) => {{ const m = await import('/ui/app/{module}.js'); {code} }}", given
         )
 
-    return call
+    yield call
+    visitor.watch.check()
 
 
 COMPLETED = [

@@ -22,8 +22,20 @@ function card(app, key, rows, conflictOf) {
   const body = h('div', {});
   const show = (most) => {
     const left = rows.length - most;
-    fill(body, rows.slice(0, most).map((one) => conflictOf(one) ?? changed(one)),
-      left > 0 && h('div', { class: 'inside' }, h('button', { onclick: () => show(most + 200) }, `Show ${Math.min(left, 200)} more of ${left.toLocaleString('en')}`)));
+    fill(
+      body,
+      rows.slice(0, most).map((one) => conflictOf(one) ?? changed(one)),
+      left > 0 &&
+        h(
+          'div',
+          { class: 'inside' },
+          h(
+            'button',
+            { onclick: () => show(most + 200) },
+            `Show ${Math.min(left, 200)} more of ${left.toLocaleString('en')}`,
+          ),
+        ),
+    );
   };
   show(SHOWN);
   return h('section', { class: 'card' }, title(app, key, count(rows.length, 'row')), body);
@@ -37,7 +49,12 @@ export function title(app, key, note) {
 export const nameOf = (one) => (one.endpoints ? `${one.endpoints.src} → ${one.endpoints.dst}` : one.id);
 
 function changed(one) {
-  const names = one.op === 'update' ? one.changed : Object.keys(one.after ?? one.before ?? {}).filter((name) => name !== 'id' && (one.after ?? one.before)[name] !== null);
+  const names =
+    one.op === 'update'
+      ? one.changed
+      : Object.keys(one.after ?? one.before ?? {}).filter(
+          (name) => name !== 'id' && (one.after ?? one.before)[name] !== null,
+        );
   const row = (name) => {
     const before = one.op === 'insert' ? null : h('td', { class: 'was' }, valueOf(one.before?.[name]));
     const after = one.op === 'delete' ? null : h('td', { class: 'now' }, valueOf(one.after?.[name]));
@@ -45,5 +62,16 @@ function changed(one) {
     if (wide) (before ?? after).setAttribute('colspan', '2');
     return h('tr', {}, h('th', { scope: 'row' }, name), before, after);
   };
-  return h('table', { class: 'diff' }, h('caption', { class: one.op }, h('span', { class: 'sign', 'aria-hidden': 'true' }, SIGNS[one.op]), h('b', {}, nameOf(one)), ` ${one.op}`), h('tbody', {}, names.map(row)));
+  return h(
+    'table',
+    { class: 'diff' },
+    h(
+      'caption',
+      { class: one.op },
+      h('span', { class: 'sign', 'aria-hidden': 'true' }, SIGNS[one.op]),
+      h('b', {}, nameOf(one)),
+      ` ${one.op}`,
+    ),
+    h('tbody', {}, names.map(row)),
+  );
 }

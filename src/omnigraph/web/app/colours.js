@@ -1,8 +1,18 @@
 // One colour per type, the same on every screen; readable on both themes, with white letters.
 
 const WHEEL = [
-  '#3a78d6', '#c2571a', '#2b8a57', '#b8437f', '#7d5fc9', '#84731a', '#1f8793', '#a6544a',
-  '#5a74a8', '#6d7f1f', '#9a55b4', '#b0652a',
+  '#3a78d6',
+  '#c2571a',
+  '#2b8a57',
+  '#b8437f',
+  '#7d5fc9',
+  '#84731a',
+  '#1f8793',
+  '#a6544a',
+  '#5a74a8',
+  '#6d7f1f',
+  '#9a55b4',
+  '#b0652a',
 ];
 
 export class Colours {
@@ -27,7 +37,12 @@ export function inks(element) {
     return found;
   };
   return {
-    text: probe('--text'), dim: probe('--dim'), line: probe('--line'), bg: probe('--bg'),
-    panel: probe('--panel'), accent: probe('--accent'), font: style.fontFamily,
+    text: probe('--text'),
+    dim: probe('--dim'),
+    line: probe('--line'),
+    bg: probe('--bg'),
+    panel: probe('--panel'),
+    accent: probe('--accent'),
+    font: style.fontFamily,
   };
 }

@@ -65,8 +65,7 @@ const types = (catalog) => [
   ...catalog.edges.map((one) => option(one.name, 'interface', `${one.from} → ${one.to}`, one.description)),
 ];
 
-const own = (owner) =>
-  owner.properties.map((one) => option(one.name, 'property', one.type, one.description));
+const own = (owner) => owner.properties.map((one) => option(one.name, 'property', one.type, one.description));
 
 function properties(owner, catalog) {
   if (owner) return [...own(owner), option('id', 'property', 'String')];
@@ -109,5 +108,4 @@ export function typeOf(variable, text, catalog) {
   return null;
 }
 
-const edgeOf = (word, catalog) =>
-  catalog.edges.find((one) => one.name.toLowerCase() === word.toLowerCase());
+const edgeOf = (word, catalog) => catalog.edges.find((one) => one.name.toLowerCase() === word.toLowerCase());

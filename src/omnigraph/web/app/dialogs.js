@@ -47,7 +47,9 @@ export async function askToken(wasWrong) {
     h('label', { class: 'choice' }, keep, 'Keep it for this tab, over reloads'),
   ];
   return ask({
-    title: 'Sign in', body, action: 'Continue',
+    title: 'Sign in',
+    body,
+    action: 'Continue',
     answer: () => ({ token: token.value, keep: keep.checked }),
     ready: () => token.value !== '',
   });
@@ -55,8 +57,13 @@ export async function askToken(wasWrong) {
 
 export function toast(text, { bad = false, action = null } = {}) {
   const close = h('button', { class: 'plain', 'aria-label': 'Close', onclick: () => note.remove() }, '✕');
-  const note = h('div', { class: bad ? 'toast bad' : 'toast', role: bad ? 'alert' : 'status' },
-    h('span', { class: 'grow' }, text), action && h('button', { onclick: () => (note.remove(), action.run()) }, action.label), close);
+  const note = h(
+    'div',
+    { class: bad ? 'toast bad' : 'toast', role: bad ? 'alert' : 'status' },
+    h('span', { class: 'grow' }, text),
+    action && h('button', { onclick: () => (note.remove(), action.run()) }, action.label),
+    close,
+  );
   document.getElementById('toasts').append(note);
   if (!bad) setTimeout(() => note.remove(), 12_000);
 }
@@ -64,7 +71,10 @@ export function toast(text, { bad = false, action = null } = {}) {
 /** A refusal in full: what is wrong, where, and what to do. */
 export function problem(error) {
   const lines = [
-    ...(error.diagnostics ?? []).map((one) => `${one.line ?? ''}:${one.column ?? ''} ${one.code} ${one.message}${one.hint ? `\n      hint: ${one.hint}` : ''}`),
+    ...(error.diagnostics ?? []).map(
+      (one) =>
+        `${one.line ?? ''}:${one.column ?? ''} ${one.code} ${one.message}${one.hint ? `\n      hint: ${one.hint}` : ''}`,
+    ),
     ...(error.violations ?? []).slice(0, 20).map((one) => one.message ?? JSON.stringify(one)),
     ...(error.conflicts ?? []).slice(0, 20).map((one) => `${one.kind}: ${one.message}`),
   ];

@@ -31,9 +31,7 @@ function restyle(element, rules) {
 }
 
 function flat(children) {
-  return children
-    .flat(Infinity)
-    .filter((one) => one !== null && one !== undefined && one !== false);
+  return children.flat(Infinity).filter((one) => one !== null && one !== undefined && one !== false);
 }
 
 /** Replace what an element holds. */

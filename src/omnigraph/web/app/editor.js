@@ -33,19 +33,36 @@ const looks = cm.EditorView.theme({
   '.cm-content': { caretColor: 'var(--text)', padding: '8px 0' },
   '.cm-cursor': { borderLeftColor: 'var(--text)' },
   '.cm-gutters': { backgroundColor: 'var(--panel)', color: 'var(--dim)', border: 'none' },
-  '.cm-activeLine, .cm-activeLineGutter': { backgroundColor: 'color-mix(in srgb, var(--raised) 70%, transparent)' },
+  '.cm-activeLine, .cm-activeLineGutter': {
+    backgroundColor: 'color-mix(in srgb, var(--raised) 70%, transparent)',
+  },
   '&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground': {
     backgroundColor: 'color-mix(in srgb, var(--accent) 28%, transparent)',
   },
   '&.cm-focused .cm-matchingBracket': { backgroundColor: 'color-mix(in srgb, var(--good) 25%, transparent)' },
   '.cm-placeholder': { color: 'var(--dim)' },
-  '.cm-tooltip': { backgroundColor: 'var(--panel)', border: '1px solid var(--line)', borderRadius: '6px', color: 'var(--text)', boxShadow: '0 8px 30px var(--shade)', overflow: 'hidden' },
+  '.cm-tooltip': {
+    backgroundColor: 'var(--panel)',
+    border: '1px solid var(--line)',
+    borderRadius: '6px',
+    color: 'var(--text)',
+    boxShadow: '0 8px 30px var(--shade)',
+    overflow: 'hidden',
+  },
   '.cm-tooltip-autocomplete > ul': { fontFamily: 'var(--mono)' },
-  '.cm-tooltip-autocomplete ul li[aria-selected]': { backgroundColor: 'var(--accent)', color: 'var(--on-accent)' },
+  '.cm-tooltip-autocomplete ul li[aria-selected]': {
+    backgroundColor: 'var(--accent)',
+    color: 'var(--on-accent)',
+  },
   '.cm-tooltip-autocomplete ul li[aria-selected] .cm-completionDetail': { color: 'inherit' },
   '.cm-completionDetail': { color: 'var(--dim)', fontStyle: 'normal', marginLeft: '1.2em' },
   '.cm-completionInfo': { maxWidth: '340px', padding: '8px 10px' },
-  '.cm-diagnostic': { padding: '6px 10px', borderLeftWidth: '3px', whiteSpace: 'pre-wrap', maxWidth: '640px' },
+  '.cm-diagnostic': {
+    padding: '6px 10px',
+    borderLeftWidth: '3px',
+    whiteSpace: 'pre-wrap',
+    maxWidth: '640px',
+  },
   '.cm-diagnostic-hint': { display: 'block', color: 'var(--good)' },
 });
 
@@ -54,7 +71,11 @@ const looks = cm.EditorView.theme({
 function typedOver(event, view) {
   const { from, to, empty } = view.state.selection.main;
   if (empty || event.inputType !== 'insertText' || event.data === null || view.composing) return false;
-  const insert = () => view.state.update(view.state.replaceSelection(event.data), { userEvent: 'input.type', scrollIntoView: true });
+  const insert = () =>
+    view.state.update(view.state.replaceSelection(event.data), {
+      userEvent: 'input.type',
+      scrollIntoView: true,
+    });
   const handlers = view.state.facet(cm.EditorView.inputHandler);
   if (!handlers.some((one) => one(view, from, to, event.data, insert))) view.dispatch(insert());
   event.preventDefault();
@@ -82,17 +103,33 @@ export class Editor {
   #extensions(on) {
     const run = { key: 'Mod-Enter', run: () => (on.run(), true), preventDefault: true };
     return [
-      cm.lineNumbers(), cm.highlightActiveLine(), cm.highlightActiveLineGutter(), cm.history(),
-      cm.drawSelection(), cm.indentOnInput(), cm.bracketMatching(), cm.closeBrackets(),
-      cm.lintGutter(), language, cm.syntaxHighlighting(colours), looks,
-      cm.autocompletion({ override: [(context) => this.#completed(context)], icons: false, interactionDelay: 0 }),
+      cm.lineNumbers(),
+      cm.highlightActiveLine(),
+      cm.highlightActiveLineGutter(),
+      cm.history(),
+      cm.drawSelection(),
+      cm.indentOnInput(),
+      cm.bracketMatching(),
+      cm.closeBrackets(),
+      cm.lintGutter(),
+      language,
+      cm.syntaxHighlighting(colours),
+      looks,
+      cm.autocompletion({
+        override: [(context) => this.#completed(context)],
+        icons: false,
+        interactionDelay: 0,
+      }),
       cm.EditorView.domEventHandlers({ beforeinput: typedOver }),
       cm.placeholder('match { $p: … } return { $p.… }'),
       cm.EditorView.contentAttributes.of({ 'aria-label': 'Query text', spellcheck: 'false' }),
       cm.Prec.highest(cm.keymap.of([run, { key: 'Tab', run: cm.acceptCompletion }])),
       cm.keymap.of([
-        ...cm.closeBracketsKeymap, ...cm.defaultKeymap, ...cm.historyKeymap,
-        ...cm.completionKeymap, ...cm.lintKeymap,
+        ...cm.closeBracketsKeymap,
+        ...cm.defaultKeymap,
+        ...cm.historyKeymap,
+        ...cm.completionKeymap,
+        ...cm.lintKeymap,
       ]),
       cm.EditorView.updateListener.of((update) => {
         if (update.docChanged && !this.#silent) on.change(this.text);
@@ -138,9 +175,12 @@ export class Editor {
       const from = Math.min(at(one.span?.start ?? 0), length);
       const to = Math.min(Math.max(at(one.span?.end ?? 0), from), length);
       return {
-        from, to, severity: one.severity, message: `${one.code} ${one.message}`,
-        renderMessage: () => h('span', {}, `${one.code} ${one.message}`,
-          one.hint && h('span', { class: 'cm-diagnostic-hint' }, one.hint)),
+        from,
+        to,
+        severity: one.severity,
+        message: `${one.code} ${one.message}`,
+        renderMessage: () =>
+          h('span', {}, `${one.code} ${one.message}`, one.hint && h('span', { class: 'cm-diagnostic-hint' }, one.hint)),
       };
     });
     this.#view.dispatch(cm.setDiagnostics(this.#view.state, marks));

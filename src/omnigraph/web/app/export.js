@@ -11,13 +11,21 @@ const ARROW = 'application/vnd.apache.arrow.stream';
 /** A menu for a query screen. */
 export function exporter(screen) {
   const entry = (title, work) => h('button', { class: 'plain', onclick: () => chosen(work) }, title);
-  const menu = h('details', { class: 'menu' }, h('summary', {}, 'Export ▾'), h('div', { class: 'menu-list' },
-    entry('CSV', () => csv(screen)),
-    entry('JSON lines', () => rows(screen, LINES, 'jsonl')),
-    entry('JSON', () => rows(screen, 'application/json', 'json')),
-    entry('Arrow', () => rows(screen, ARROW, 'arrows')),
-    entry('Picture as JSON', () => picture(screen)),
-    entry('Copy link', () => link())));
+  const menu = h(
+    'details',
+    { class: 'menu' },
+    h('summary', {}, 'Export ▾'),
+    h(
+      'div',
+      { class: 'menu-list' },
+      entry('CSV', () => csv(screen)),
+      entry('JSON lines', () => rows(screen, LINES, 'jsonl')),
+      entry('JSON', () => rows(screen, 'application/json', 'json')),
+      entry('Arrow', () => rows(screen, ARROW, 'arrows')),
+      entry('Picture as JSON', () => picture(screen)),
+      entry('Copy link', () => link()),
+    ),
+  );
   async function chosen(work) {
     menu.open = false;
     try {
@@ -44,7 +52,11 @@ async function rows(screen, accept, ending) {
 async function csv(screen) {
   const { bytes } = await screen.app.api.arrow('/query', screen.body);
   const table = tableFromIPC(bytes, { useBigInt: true });
-  const columns = table.schema.fields.map((field, at) => ({ type: field.type, values: table.getChildAt(at), isText: !isNumber(field.type) }));
+  const columns = table.schema.fields.map((field, at) => ({
+    type: field.type,
+    values: table.getChildAt(at),
+    isText: !isNumber(field.type),
+  }));
   const lines = [table.schema.fields.map((field) => csvCell(field.name)).join(',')];
   for (let row = 0; row < table.numRows; row++)
     lines.push(columns.map(({ type, values, isText }) => csvCell(shown(values.at(row), type), isText)).join(','));

@@ -47,12 +47,28 @@ export class Inspector {
 
   #parts(one) {
     const { type, id, row, near, isEdge } = one;
-    const close = h('button', { class: 'plain', 'aria-label': 'Close the inspector', onclick: () => this.clear() }, '✕');
+    const close = h(
+      'button',
+      { class: 'plain', 'aria-label': 'Close the inspector', onclick: () => this.clear() },
+      '✕',
+    );
     const values = Object.entries(row).filter(([name]) => name !== 'id');
     return [
-      h('div', { class: 'row' }, dot(this.app.colours.of(type), isEdge), h('span', { class: 'tag' }, type), h('code', { class: 'dim id' }, id), h('span', { class: 'grow' }), close),
+      h(
+        'div',
+        { class: 'row' },
+        dot(this.app.colours.of(type), isEdge),
+        h('span', { class: 'tag' }, type),
+        h('code', { class: 'dim id' }, id),
+        h('span', { class: 'grow' }),
+        close,
+      ),
       h('h2', {}, near?.label ?? `${row.src} → ${row.dst}`),
-      h('dl', {}, values.map(([name, value]) => [h('dt', {}, name), h('dd', {}, valueOf(value))])),
+      h(
+        'dl',
+        {},
+        values.map(([name, value]) => [h('dt', {}, name), h('dd', {}, valueOf(value))]),
+      ),
       (near?.groups ?? []).map((group) => this.#group(group, near)),
       this.#life(one),
     ];
@@ -61,10 +77,37 @@ export class Inspector {
   #group(group, node) {
     const left = group.total - group.neighbours.length;
     const chips = group.neighbours.map((one) =>
-      h('button', { class: 'chip', onclick: () => this.#follow(group, node, one) }, one.label));
-    const more = left > 0 && h('button', { class: 'chip dim', title: `Show up to ${MORE}`, onclick: (event) => this.#more(event, group, node) }, `+${left.toLocaleString('en')}`);
-    const widen = this.on.widen && h('button', { class: 'chip', title: 'Add these to the picture', 'aria-label': `Add ${group.edge} to the picture`, onclick: () => this.on.widen(group, node) }, '⊕');
-    return h('section', {}, h('h3', {}, group.way === 'out' ? '→' : '←', ` ${group.edge} · ${group.total.toLocaleString('en')} `, widen), h('div', { class: 'chips' }, chips, more));
+      h('button', { class: 'chip', onclick: () => this.#follow(group, node, one) }, one.label),
+    );
+    const more =
+      left > 0 &&
+      h(
+        'button',
+        {
+          class: 'chip dim',
+          title: `Show up to ${MORE}`,
+          onclick: (event) => this.#more(event, group, node),
+        },
+        `+${left.toLocaleString('en')}`,
+      );
+    const widen =
+      this.on.widen &&
+      h(
+        'button',
+        {
+          class: 'chip',
+          title: 'Add these to the picture',
+          'aria-label': `Add ${group.edge} to the picture`,
+          onclick: () => this.on.widen(group, node),
+        },
+        '⊕',
+      );
+    return h(
+      'section',
+      {},
+      h('h3', {}, group.way === 'out' ? '→' : '←', ` ${group.edge} · ${group.total.toLocaleString('en')} `, widen),
+      h('div', { class: 'chips' }, chips, more),
+    );
   }
 
   #follow(group, node, one) {
@@ -76,7 +119,14 @@ export class Inspector {
   async #more(event, group, node) {
     const place = event.currentTarget.closest('section');
     try {
-      const found = await this.app.api.get('/entity/neighbours', { table: node.table_key, id: node.id, edge: group.edge, way: group.way, limit: MORE, ...this.app.state });
+      const found = await this.app.api.get('/entity/neighbours', {
+        table: node.table_key,
+        id: node.id,
+        edge: group.edge,
+        way: group.way,
+        limit: MORE,
+        ...this.app.state,
+      });
       if (found.groups[0]) place.replaceWith(this.#group(found.groups[0], node));
     } catch (error) {
       place.append(problem(error));
@@ -85,10 +135,27 @@ export class Inspector {
 
   #life({ type, id, table, isEdge }) {
     const place = h('div', {});
-    const blame = h('button', { class: 'chip', onclick: () => this.#into(place, () => blamed(this.app, table, id)) }, 'Who changed what');
-    const history = h('button', { class: 'chip', onclick: () => this.#into(place, () => lived(this.app, table, id)) }, 'History');
+    const blame = h(
+      'button',
+      { class: 'chip', onclick: () => this.#into(place, () => blamed(this.app, table, id)) },
+      'Who changed what',
+    );
+    const history = h(
+      'button',
+      { class: 'chip', onclick: () => this.#into(place, () => lived(this.app, table, id)) },
+      'History',
+    );
     const open = h('button', { class: 'chip', onclick: () => this.app.go('entity', { type, id }) }, 'Open');
-    const ask = !isEdge && h('button', { class: 'chip', onclick: () => this.app.go('query', { q: queryOf(type), p: JSON.stringify({ id }), view: 'graph' }) }, 'Open in query');
+    const ask =
+      !isEdge &&
+      h(
+        'button',
+        {
+          class: 'chip',
+          onclick: () => this.app.go('query', { q: queryOf(type), p: JSON.stringify({ id }), view: 'graph' }),
+        },
+        'Open in query',
+      );
     return h('section', {}, h('h3', {}, 'History'), h('div', { class: 'chips' }, history, blame, open, ask), place);
   }
 
@@ -101,7 +168,8 @@ export class Inspector {
   }
 }
 
-const queryOf = (type) => `query around($id: String) {\n  match {\n    $n: ${type}\n    $n.id = $id\n  }\n  return { $n.id }\n}\n`;
+const queryOf = (type) =>
+  `query around($id: String) {\n  match {\n    $n: ${type}\n    $n.id = $id\n  }\n  return { $n.id }\n}\n`;
 
 const by = (commit) => `${commit.actor_id ?? 'nobody named'}, ${ago(commit.created_at)}`;
 
@@ -109,7 +177,19 @@ const by = (commit) => `${commit.actor_id ?? 'nobody named'}, ${ago(commit.creat
 export async function blamed(app, table, id) {
   const found = await app.api.get('/entity/blame', { table, id, branch: app.branch });
   const rows = found.properties.map((one) =>
-    h('tr', {}, h('th', { scope: 'row' }, one.name), h('td', {}, valueOf(one.value)), h('td', {}, h('code', { title: one.commit.graph_commit_id }, shortId(one.commit.graph_commit_id)), h('div', { class: 'dim' }, by(one.commit)))));
+    h(
+      'tr',
+      {},
+      h('th', { scope: 'row' }, one.name),
+      h('td', {}, valueOf(one.value)),
+      h(
+        'td',
+        {},
+        h('code', { title: one.commit.graph_commit_id }, shortId(one.commit.graph_commit_id)),
+        h('div', { class: 'dim' }, by(one.commit)),
+      ),
+    ),
+  );
   return h('table', { class: 'grid' }, h('caption', { class: 'sr' }, 'Who changed what'), h('tbody', {}, rows));
 }
 
@@ -117,8 +197,33 @@ export async function blamed(app, table, id) {
 export async function lived(app, table, id) {
   const found = await app.api.get('/entity/history', { table, id, branch: app.branch, limit: 50 });
   if (!found.versions.length) return h('p', { class: 'dim' }, 'No commit changed it.');
-  return h('ol', { class: 'life' }, found.versions.map((one) => {
-    const names = one.op === 'update' ? one.changed : [];
-    return h('li', { class: one.op }, h('div', {}, h('b', {}, one.op), ' ', h('code', { title: one.commit.graph_commit_id }, shortId(one.commit.graph_commit_id)), h('span', { class: 'dim' }, ` ${by(one.commit)}`)), one.commit.message && h('div', { class: 'dim' }, one.commit.message), names.map((name) => h('div', { class: 'was-now' }, h('code', {}, name), h('span', { class: 'was' }, valueOf(one.before?.[name])), h('span', { class: 'now' }, valueOf(one.after?.[name])))));
-  }));
+  return h(
+    'ol',
+    { class: 'life' },
+    found.versions.map((one) => {
+      const names = one.op === 'update' ? one.changed : [];
+      return h(
+        'li',
+        { class: one.op },
+        h(
+          'div',
+          {},
+          h('b', {}, one.op),
+          ' ',
+          h('code', { title: one.commit.graph_commit_id }, shortId(one.commit.graph_commit_id)),
+          h('span', { class: 'dim' }, ` ${by(one.commit)}`),
+        ),
+        one.commit.message && h('div', { class: 'dim' }, one.commit.message),
+        names.map((name) =>
+          h(
+            'div',
+            { class: 'was-now' },
+            h('code', {}, name),
+            h('span', { class: 'was' }, valueOf(one.before?.[name])),
+            h('span', { class: 'now' }, valueOf(one.after?.[name])),
+          ),
+        ),
+      );
+    }),
+  );
 }

@@ -9,7 +9,11 @@
 export function lanesOf(commits, heads) {
   const rowOf = new Map(commits.map((one, row) => [one.graph_commit_id, row]));
   const laneOf = lanes(commits, heads, rowOf);
-  const rows = commits.map((commit, row) => ({ commit, row, lane: laneOf.get(commit.manifest_branch ?? 'main') }));
+  const rows = commits.map((commit, row) => ({
+    commit,
+    row,
+    lane: laneOf.get(commit.manifest_branch ?? 'main'),
+  }));
   const lines = [];
   for (const from of rows) {
     const { parent_commit_id: parent, merged_parent_commit_id: merged } = from.commit;

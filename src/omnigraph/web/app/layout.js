@@ -1,9 +1,7 @@
 // Where nodes go: forces with an end. Work is done in slices, so that the page never freezes, and
 // what is placed already stays near its place when more is added.
 
-import {
-  forceCollide, forceLink, forceManyBody, forceSimulation, forceX, forceY,
-} from '../vendor/force.js';
+import { forceCollide, forceLink, forceManyBody, forceSimulation, forceX, forceY } from '../vendor/force.js';
 
 const COLD = 0.015;
 const FIRST_MS = 300;
@@ -26,7 +24,12 @@ export class Layout {
     this.stop();
     for (const [at, node] of nodes.entries()) begin(node, at, edges, nodes.length);
     this.#forces = forceSimulation(nodes)
-      .force('link', forceLink(edges).distance(70).strength((edge) => 1 / Math.min(edge.source.degree, edge.target.degree, 8)))
+      .force(
+        'link',
+        forceLink(edges)
+          .distance(70)
+          .strength((edge) => 1 / Math.min(edge.source.degree, edge.target.degree, 8)),
+      )
       .force('charge', forceManyBody().strength(-170).distanceMax(520).theta(1))
       .force('x', forceX(0).strength(0.045))
       .force('y', forceY(0).strength(0.06))

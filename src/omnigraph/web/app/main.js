@@ -1,6 +1,6 @@
 // The shell: which screen, which branch, which moment, who asks. Screens know the app, not each other.
 
-import { Api } from './api.js';
+import { Api, ApiError } from './api.js';
 import { Colours } from './colours.js';
 import { askToken, problem } from './dialogs.js';
 import { fill, h } from './dom.js';
@@ -14,8 +14,23 @@ import { Query } from './screens/query.js';
 import { Review } from './screens/review.js';
 import { Schema } from './screens/schema.js';
 
-const SCREENS = { query: Query, schema: Schema, branches: Branches, review: Review, load: Load, admin: Admin, entity: Entity };
-const NAMES = { query: 'Query', schema: 'Schema', branches: 'Branches', review: 'Review', load: 'Load', admin: 'Admin' };
+const SCREENS = {
+  query: Query,
+  schema: Schema,
+  branches: Branches,
+  review: Review,
+  load: Load,
+  admin: Admin,
+  entity: Entity,
+};
+const NAMES = {
+  query: 'Query',
+  schema: 'Schema',
+  branches: 'Branches',
+  review: 'Review',
+  load: 'Load',
+  admin: 'Admin',
+};
 const NEW_BRANCH = 'somebody/else'; // stands for any branch that is not there yet
 const RECENT = 30;
 const THEME = 'omnigraph.theme';
@@ -110,7 +125,16 @@ class App {
       if (turn !== this.#turn) return;
       const back = h('button', { onclick: () => (location.hash = '#query') }, 'Back to main');
       const again = h('button', { class: 'primary', onclick: () => this.#arrive() }, 'Try again');
-      fill(this.main, h('div', { class: 'page' }, h('h1', {}, 'This cannot be shown'), problem(error), h('div', { class: 'row' }, again, back)));
+      fill(
+        this.main,
+        h(
+          'div',
+          { class: 'page' },
+          h('h1', {}, 'This cannot be shown'),
+          problem(error),
+          h('div', { class: 'row' }, again, back),
+        ),
+      );
     }
   }
 
@@ -120,8 +144,8 @@ class App {
     const [elsewhere, catalog, branches, tags] = await Promise.all([
       this.api.get('/me', { branch: NEW_BRANCH }),
       this.api.get('/catalog', state),
-      this.api.get('/branches'),
-      this.api.get('/tags'),
+      this.api.get('/branches').catch(unless403({ branches: [branch] })),
+      this.api.get('/tags').catch(unless403({ tags: [] })),
     ]);
     Object.assign(this, { elsewhere, catalog, branches: branches.branches, tags: tags.tags });
     this.colours = new Colours(catalog.nodes.map((one) => one.name));
@@ -144,17 +168,66 @@ class App {
 
   #bar() {
     const links = this.#names().map(([name, title], at) =>
-      h('a', { href: hashOf(name, carried(this.said)), 'aria-current': name === this.#shown ? 'page' : null, title: `Alt-${at + 1}` }, title));
-    const brand = h('div', { class: 'brand' }, h('img', { src: 'icon.svg', alt: '' }), 'OmniGraph', h('span', { class: 'dim', title: this.me.graph }, this.me.graph));
-    const theme = h('button', { class: 'plain', 'aria-label': 'Change between light and dark', title: 'Light or dark', onclick: () => this.#otherTheme() }, '◐');
-    const leave = this.api.hasToken && h('button', { class: 'plain small', title: 'Forget the token', onclick: () => (this.api.forget(), location.reload()) }, this.me.actor ?? 'Sign out');
-    fill(this.top, brand, h('nav', { class: 'screens', 'aria-label': 'Screens' }, links), h('span', { class: 'grow' }), this.#branchPicker(), this.#momentPicker(), leave, theme);
+      h(
+        'a',
+        {
+          href: hashOf(name, carried(this.said)),
+          'aria-current': name === this.#shown ? 'page' : null,
+          title: `Alt-${at + 1}`,
+        },
+        title,
+      ),
+    );
+    const brand = h(
+      'div',
+      { class: 'brand' },
+      h('img', { src: 'icon.svg', alt: '' }),
+      'OmniGraph',
+      h('span', { class: 'dim', title: this.me.graph }, this.me.graph),
+    );
+    const theme = h(
+      'button',
+      {
+        class: 'plain',
+        'aria-label': 'Change between light and dark',
+        title: 'Light or dark',
+        onclick: () => this.#otherTheme(),
+      },
+      '◐',
+    );
+    const leave =
+      this.api.hasToken &&
+      h(
+        'button',
+        {
+          class: 'plain small',
+          title: 'Forget the token',
+          onclick: () => (this.api.forget(), location.reload()),
+        },
+        this.me.actor ?? 'Sign out',
+      );
+    fill(
+      this.top,
+      brand,
+      h('nav', { class: 'screens', 'aria-label': 'Screens' }, links),
+      h('span', { class: 'grow' }),
+      this.#branchPicker(),
+      this.#momentPicker(),
+      leave,
+      theme,
+    );
   }
 
   #branchPicker() {
     const known = this.branches.includes(this.branch) ? this.branches : [this.branch, ...this.branches];
-    const pick = h('select', { 'aria-label': 'Branch', onchange: () => this.go(this.#shown, this.#without({ branch: pick.value, at: '' })) },
-      known.map((name) => h('option', { value: name, selected: name === this.branch }, name)));
+    const pick = h(
+      'select',
+      {
+        'aria-label': 'Branch',
+        onchange: () => this.go(this.#shown, this.#without({ branch: pick.value, at: '' })),
+      },
+      known.map((name) => h('option', { value: name, selected: name === this.branch }, name)),
+    );
     return h('label', { class: 'pick' }, h('span', {}, 'Branch'), pick);
   }
 
@@ -163,8 +236,17 @@ class App {
     const option = (value, text) => h('option', { value, selected: value === (this.at ?? '') }, text);
     const tags = this.tags.map((one) => option(one.graph_commit_id, `${one.name} (tag)`));
     const known = !this.at || this.tags.some((one) => one.graph_commit_id === this.at);
-    const pick = h('select', { 'aria-label': 'At', class: this.at ? 'past' : '', onchange: () => this.go(this.#shown, this.#without({ at: pick.value })) },
-      option('', 'head'), tags, !known && option(this.at, shortId(this.at)));
+    const pick = h(
+      'select',
+      {
+        'aria-label': 'At',
+        class: this.at ? 'past' : '',
+        onchange: () => this.go(this.#shown, this.#without({ at: pick.value })),
+      },
+      option('', 'head'),
+      tags,
+      !known && option(this.at, shortId(this.at)),
+    );
     let asked = false;
     const more = async () => {
       if (asked) return;
@@ -172,7 +254,16 @@ class App {
       try {
         const { commits } = await this.api.get('/commits', { branch: this.branch, limit: RECENT });
         const shown = new Set([...pick.options].map((one) => one.value));
-        pick.append(...commits.filter((one) => !shown.has(one.graph_commit_id)).map((one) => option(one.graph_commit_id, `${shortId(one.graph_commit_id)} · ${one.actor_id ?? 'nobody named'} · ${ago(one.created_at)}`)));
+        pick.append(
+          ...commits
+            .filter((one) => !shown.has(one.graph_commit_id))
+            .map((one) =>
+              option(
+                one.graph_commit_id,
+                `${shortId(one.graph_commit_id)} · ${one.actor_id ?? 'nobody named'} · ${ago(one.created_at)}`,
+              ),
+            ),
+        );
       } catch (error) {
         this.announce(error.message);
       }
@@ -203,6 +294,14 @@ class App {
     this.go(name);
     this.main.focus();
   }
+}
+
+// Who may read some branches only may not list them all; the rest of the page goes on without.
+function unless403(instead) {
+  return (error) => {
+    if (error instanceof ApiError && error.status === 403) return instead;
+    throw error;
+  };
 }
 
 function retheme(theme) {

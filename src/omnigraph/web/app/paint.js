@@ -12,7 +12,14 @@ export function paint(canvas, scene, view, ink, lit, chosen) {
   pen.setTransform(pixels, 0, 0, pixels, 0, 0);
   pen.fillStyle = ink.bg;
   pen.fillRect(0, 0, view.width, view.height);
-  pen.setTransform(pixels * view.zoom, 0, 0, pixels * view.zoom, pixels * (view.width / 2 + view.x * view.zoom), pixels * (view.height / 2 + view.y * view.zoom));
+  pen.setTransform(
+    pixels * view.zoom,
+    0,
+    0,
+    pixels * view.zoom,
+    pixels * (view.width / 2 + view.x * view.zoom),
+    pixels * (view.height / 2 + view.y * view.zoom),
+  );
   const taken = new Places(view);
   edges(pen, scene, ink, lit, chosen, view);
   nodes(pen, scene, ink, lit, chosen, taken);
@@ -21,7 +28,9 @@ export function paint(canvas, scene, view, ink, lit, chosen) {
 
 function edges(pen, scene, ink, lit, chosen, view) {
   const isNear = (edge) => edge === chosen || edge.source === chosen || edge.target === chosen;
-  const named = chosen ? (chosen.degree ?? 1) <= FEW_EDGES && isNear : scene.edges.length <= NAMED_EDGES && (() => true);
+  const named = chosen
+    ? (chosen.degree ?? 1) <= FEW_EDGES && isNear
+    : scene.edges.length <= NAMED_EDGES && (() => true);
   for (const edge of scene.edges) {
     const bright = !lit || isNear(edge);
     pen.globalAlpha = bright ? (lit ? 0.95 : 0.6) : 0.14;
@@ -69,10 +78,16 @@ export function lineOf(edge) {
   const out = Math.atan2(cy - a.y, cx - a.x);
   const into = Math.atan2(b.y - cy, b.x - cx);
   return {
-    loop: false, cx, cy, angle: into,
-    x0: a.x + Math.cos(out) * a.radius, y0: a.y + Math.sin(out) * a.radius,
-    x1: b.x - Math.cos(into) * (b.radius + 3), y1: b.y - Math.sin(into) * (b.radius + 3),
-    mx: (a.x + b.x) / 2 + (nx * bend) / 2, my: (a.y + b.y) / 2 + (ny * bend) / 2 - 3,
+    loop: false,
+    cx,
+    cy,
+    angle: into,
+    x0: a.x + Math.cos(out) * a.radius,
+    y0: a.y + Math.sin(out) * a.radius,
+    x1: b.x - Math.cos(into) * (b.radius + 3),
+    y1: b.y - Math.sin(into) * (b.radius + 3),
+    mx: (a.x + b.x) / 2 + (nx * bend) / 2,
+    my: (a.y + b.y) / 2 + (ny * bend) / 2 - 3,
   };
 }
 

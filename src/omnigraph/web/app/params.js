@@ -16,7 +16,11 @@ export class Params {
   show(params, given = {}) {
     const kept = { ...given, ...Object.fromEntries(this.#fields.map((one) => [one.param.name, one.raw()])) };
     this.#fields = params.map((param) => fieldOf(param, kept[param.name]));
-    this.element.replaceChildren(...this.#fields.map((one) => h('label', { title: one.param.type }, h('span', {}, `$${one.param.name}`), one.control)));
+    this.element.replaceChildren(
+      ...this.#fields.map((one) =>
+        h('label', { title: one.param.type }, h('span', {}, `$${one.param.name}`), one.control),
+      ),
+    );
   }
 
   /** What was typed, as an address keeps it. */
@@ -45,12 +49,21 @@ function fieldOf(param, text = '') {
   const words = param.scalar === 'Bool' && !param.is_list ? ['true', 'false'] : param.is_list ? [] : param.values;
   if (words.length) {
     const all = param.nullable || !words.includes(shown) ? ['', ...words] : words;
-    const control = h('select', {}, all.map((word) => h('option', { value: word, selected: word === shown }, word || (param.nullable ? 'null' : 'choose…'))));
+    const control = h(
+      'select',
+      {},
+      all.map((word) =>
+        h('option', { value: word, selected: word === shown }, word || (param.nullable ? 'null' : 'choose…')),
+      ),
+    );
     return { param, control, raw: () => control.value };
   }
   const isDay = param.scalar === 'Date' && !param.is_list;
   const control = h('input', {
-    type: isDay ? 'date' : 'text', value: shown, spellcheck: 'false', autocomplete: 'off',
+    type: isDay ? 'date' : 'text',
+    value: shown,
+    spellcheck: 'false',
+    autocomplete: 'off',
     placeholder: param.is_list ? '["…"]' : param.nullable ? 'null' : param.type,
     inputmode: INTEGERS.has(param.scalar) && !param.is_list ? 'numeric' : null,
   });

@@ -4,6 +4,7 @@
 import { inks } from './colours.js';
 import { dot, fill, h, save } from './dom.js';
 import { Layout, keyOf } from './layout.js';
+import { isNear, onward } from './near.js';
 import { lineOf, paint } from './paint.js';
 import { count } from './values.js';
 
@@ -28,7 +29,10 @@ export class Picture {
     this.colours = colours;
     this.on = on;
     this.#scene = { nodes: [], edges: [], colours };
-    this.#layout = new Layout(() => this.#placed(), () => this.#settled());
+    this.#layout = new Layout(
+      () => this.#placed(),
+      () => this.#settled(),
+    );
     this.#build();
     this.#watch = new ResizeObserver(() => this.#resized());
     this.#watch.observe(this.element);
@@ -39,7 +43,9 @@ export class Picture {
 
   #build() {
     this.canvas = h('canvas', {
-      tabindex: '0', role: 'application', 'aria-label': 'Picture of nodes and edges',
+      tabindex: '0',
+      role: 'application',
+      'aria-label': 'Picture of nodes and edges',
       'aria-description': 'Arrow keys walk, Enter shows neighbours, Backspace takes back, 0 fits, plus and minus zoom',
     });
     this.legend = h('ul', { class: 'legend', 'aria-label': 'Types' });
@@ -47,9 +53,22 @@ export class Picture {
     this.list = h('div', { class: 'nodelist', hidden: true });
     const tool = (label, name, work) => h('button', { title: name, 'aria-label': name, onclick: work }, label);
     this.undoButton = tool('Undo', 'Take back the last step', () => this.undo());
-    this.listButton = h('button', { 'aria-expanded': 'false', title: 'The nodes as a table', onclick: () => this.toggleList() }, 'List');
+    this.listButton = h(
+      'button',
+      { 'aria-expanded': 'false', title: 'The nodes as a table', onclick: () => this.toggleList() },
+      'List',
+    );
     this.undoButton.disabled = true;
-    const tools = h('div', { class: 'tools' }, this.undoButton, tool('Fit', 'Fit the picture', () => this.fit()), tool('+', 'Larger', () => this.zoomBy(1.3)), tool('−', 'Smaller', () => this.zoomBy(1 / 1.3)), this.listButton, tool('PNG', 'Save as an image', () => this.#png()));
+    const tools = h(
+      'div',
+      { class: 'tools' },
+      this.undoButton,
+      tool('Fit', 'Fit the picture', () => this.fit()),
+      tool('+', 'Larger', () => this.zoomBy(1.3)),
+      tool('−', 'Smaller', () => this.zoomBy(1 / 1.3)),
+      this.listButton,
+      tool('PNG', 'Save as an image', () => this.#png()),
+    );
     this.element = h('div', { class: 'picture' }, this.canvas, this.legend, tools, this.note, this.list);
     this.#listen();
   }
@@ -76,7 +95,14 @@ export class Picture {
 
   /** Return nodes and edges as somebody may want to keep them. */
   get data() {
-    const edges = this.#scene.edges.map((one) => ({ type: one.type, id: one.id, from: one.source.id, from_type: one.source.type, to: one.target.id, to_type: one.target.type }));
+    const edges = this.#scene.edges.map((one) => ({
+      type: one.type,
+      id: one.id,
+      from: one.source.id,
+      from_type: one.source.type,
+      to: one.target.id,
+      to_type: one.target.type,
+    }));
     return { nodes: this.#scene.nodes.map(({ type, id, label }) => ({ type, id, label })), edges };
   }
 
@@ -133,7 +159,8 @@ export class Picture {
       const source = this.#nodes.get(keyOf(one.from_type, one.from));
       const target = this.#nodes.get(keyOf(one.to_type, one.to));
       const key = `>${one.type}:${one.id ?? `${source?.key}>${target?.key}`}`;
-      if (source && target && !this.#edges.has(key)) this.#edges.set(key, { key, type: one.type, id: one.id ?? null, source, target, bend: 0 });
+      if (source && target && !this.#edges.has(key))
+        this.#edges.set(key, { key, type: one.type, id: one.id ?? null, source, target, bend: 0 });
     }
   }
 
@@ -157,14 +184,25 @@ export class Picture {
     this.element.dataset.nodes = nodes.length;
     this.#legend();
     this.#listed();
-    this.note.textContent = [`${count(nodes.length, 'node')}, ${count(edges.length, 'edge')}`, this.said, 'double-click or Enter expands'].filter(Boolean).join(' · ');
+    this.note.textContent = [
+      `${count(nodes.length, 'node')}, ${count(edges.length, 'edge')}`,
+      this.said,
+      'double-click or Enter expands',
+    ]
+      .filter(Boolean)
+      .join(' · ');
     this.#layout.run(nodes, edges, warmth);
   }
 
   #legend() {
     const counts = new Map();
     for (const { type } of this.#scene.nodes) counts.set(type, (counts.get(type) ?? 0) + 1);
-    fill(this.legend, [...counts].sort().map(([type, many]) => h('li', { class: 'tag' }, dot(this.colours.of(type)), `${type} ${many}`)));
+    fill(
+      this.legend,
+      [...counts]
+        .sort()
+        .map(([type, many]) => h('li', { class: 'tag' }, dot(this.colours.of(type)), `${type} ${many}`)),
+    );
   }
 
   toggleList(open = this.list.hidden) {
@@ -175,9 +213,35 @@ export class Picture {
 
   #listed() {
     if (this.list.hidden) return;
-    const rows = [...this.#scene.nodes].sort((a, b) => b.degree - a.degree || (a.label < b.label ? -1 : 1)).map((node) =>
-      h('tr', {}, h('td', {}, dot(this.colours.of(node.type)), ' ', node.type), h('td', {}, h('button', { class: 'link', onclick: () => this.select(node, true) }, node.label)), h('td', { class: 'num' }, node.degree)));
-    fill(this.list, h('table', { class: 'grid' }, h('caption', { class: 'sr' }, 'Nodes of the picture'), h('thead', {}, h('tr', {}, ['Type', 'Node', 'Edges'].map((one) => h('th', { scope: 'col' }, one)))), h('tbody', {}, rows)));
+    const rows = [...this.#scene.nodes]
+      .sort((a, b) => b.degree - a.degree || (a.label < b.label ? -1 : 1))
+      .map((node) =>
+        h(
+          'tr',
+          {},
+          h('td', {}, dot(this.colours.of(node.type)), ' ', node.type),
+          h('td', {}, h('button', { class: 'link', onclick: () => this.select(node, true) }, node.label)),
+          h('td', { class: 'num' }, node.degree),
+        ),
+      );
+    fill(
+      this.list,
+      h(
+        'table',
+        { class: 'grid' },
+        h('caption', { class: 'sr' }, 'Nodes of the picture'),
+        h(
+          'thead',
+          {},
+          h(
+            'tr',
+            {},
+            ['Type', 'Node', 'Edges'].map((one) => h('th', { scope: 'col' }, one)),
+          ),
+        ),
+        h('tbody', {}, rows),
+      ),
+    );
   }
 
   /** Choose a node or an edge. */
@@ -198,7 +262,8 @@ export class Picture {
   #intoSight(node) {
     const at = this.#onScreen(node);
     const { width, height } = this.#view;
-    if (at.x < 20 || at.y < 20 || at.x > width - 20 || at.y > height - 20) Object.assign(this.#view, { x: -node.x, y: -node.y });
+    if (at.x < 20 || at.y < 20 || at.x > width - 20 || at.y > height - 20)
+      Object.assign(this.#view, { x: -node.x, y: -node.y });
   }
 
   #onScreen({ x, y }) {
@@ -238,7 +303,11 @@ export class Picture {
     }
     const { width, height } = this.#view;
     const zoom = Math.min(1.6, (width - 130) / Math.max(1, right - left), (height - 110) / Math.max(1, bottom - top));
-    Object.assign(this.#view, { zoom: Math.max(ZOOM[0], zoom), x: -(left + right) / 2, y: -(top + bottom) / 2 });
+    Object.assign(this.#view, {
+      zoom: Math.max(ZOOM[0], zoom),
+      x: -(left + right) / 2,
+      y: -(top + bottom) / 2,
+    });
   }
 
   zoomBy(factor, x = this.#view.width / 2, y = this.#view.height / 2) {
@@ -279,7 +348,8 @@ export class Picture {
     if (!one) return null;
     if (one.source) return new Set([one.source, one.target]);
     const found = new Set([one]);
-    for (const { source, target } of this.#scene.edges) if (source === one || target === one) found.add(source).add(target);
+    for (const { source, target } of this.#scene.edges)
+      if (source === one || target === one) found.add(source).add(target);
     return found;
   }
 
@@ -290,7 +360,8 @@ export class Picture {
   #hit(event) {
     const { left, top } = this.canvas.getBoundingClientRect();
     const at = this.#inPicture(event.clientX - left, event.clientY - top);
-    for (const node of [...this.#scene.nodes].reverse()) if (Math.hypot(node.x - at.x, node.y - at.y) <= node.radius + 2) return node;
+    for (const node of [...this.#scene.nodes].reverse())
+      if (Math.hypot(node.x - at.x, node.y - at.y) <= node.radius + 2) return node;
     const reach = REACH / 2 / this.#view.zoom;
     return this.#scene.edges.find((edge) => edge.id !== null && isNear(lineOf(edge), at, reach)) ?? null;
   }
@@ -323,19 +394,28 @@ export class Picture {
       const hit = this.#hit(event);
       if (hit?.radius) this.on.expand(hit);
     });
-    canvas.addEventListener('wheel', (event) => {
-      event.preventDefault();
-      const { left, top } = canvas.getBoundingClientRect();
-      this.zoomBy(Math.exp(-event.deltaY * 0.0015), event.clientX - left, event.clientY - top);
-    }, { passive: false });
+    canvas.addEventListener(
+      'wheel',
+      (event) => {
+        event.preventDefault();
+        const { left, top } = canvas.getBoundingClientRect();
+        this.zoomBy(Math.exp(-event.deltaY * 0.0015), event.clientX - left, event.clientY - top);
+      },
+      { passive: false },
+    );
     canvas.addEventListener('keydown', (event) => this.#pressed(event));
   }
 
   #pressed(event) {
     const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
     const work = {
-      Enter: () => this.#chosen?.radius && this.on.expand(this.#chosen), Backspace: () => this.undo(), Escape: () => this.select(null),
-      0: () => this.fit(), '+': () => this.zoomBy(1.3), '=': () => this.zoomBy(1.3), '-': () => this.zoomBy(1 / 1.3),
+      Enter: () => this.#chosen?.radius && this.on.expand(this.#chosen),
+      Backspace: () => this.undo(),
+      Escape: () => this.select(null),
+      0: () => this.fit(),
+      '+': () => this.zoomBy(1.3),
+      '=': () => this.zoomBy(1.3),
+      '-': () => this.zoomBy(1 / 1.3),
     }[event.key];
     if ((!way && !work) || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
@@ -352,24 +432,7 @@ export class Picture {
       if (first) this.select(first);
       return;
     }
-    const cost = (node) => {
-      const along = (node.x - from.x) * dx + (node.y - from.y) * dy;
-      const across = Math.abs((node.x - from.x) * dy) + Math.abs((node.y - from.y) * dx);
-      return along > 1 ? along + 2.2 * across : Infinity;
-    };
-    const best = all.reduce((found, node) => (cost(node) < cost(found) ? node : found), from);
-    if (cost(best) < Infinity) this.select(best);
+    const best = onward(all, from, dx, dy);
+    if (best) this.select(best);
   }
-}
-
-function isNear({ loop, x0, y0, x1, y1, mx, my }, at, reach) {
-  if (loop) return Math.hypot(mx - at.x, my - at.y) < 2 * reach;
-  const [ax, ay, bx, by] = [[x0, y0, mx, my + 3], [mx, my + 3, x1, y1]].reduce((best, part) => (toLine(part, at) < toLine(best, at) ? part : best), [x0, y0, mx, my + 3]);
-  return toLine([ax, ay, bx, by], at) < reach;
-}
-
-function toLine([ax, ay, bx, by], { x, y }) {
-  const length = (bx - ax) ** 2 + (by - ay) ** 2 || 1;
-  const share = Math.min(1, Math.max(0, ((x - ax) * (bx - ax) + (y - ay) * (by - ay)) / length));
-  return Math.hypot(ax + share * (bx - ax) - x, ay + share * (by - ay) - y);
 }

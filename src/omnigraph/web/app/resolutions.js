@@ -3,7 +3,8 @@
 
 export const ROW_KINDS = new Set(['divergent_insert', 'divergent_update', 'delete_vs_update']);
 
-export const keyOfConflict = (one) => `${one.table_key}\n${one.row_id ?? ''}\n${ROW_KINDS.has(one.kind) ? '' : one.kind + one.message}`;
+export const keyOfConflict = (one) =>
+  `${one.table_key}\n${one.row_id ?? ''}\n${ROW_KINDS.has(one.kind) ? '' : one.kind + one.message}`;
 
 export class Resolutions {
   #conflicts = new Map();
@@ -39,7 +40,12 @@ export class Resolutions {
   get told() {
     return [...this.#conflicts]
       .filter(([key]) => this.#choices.has(key))
-      .map(([key, one]) => ({ table_key: one.table_key, row_id: one.row_id, kind: one.kind, resolution: this.#choices.get(key) }));
+      .map(([key, one]) => ({
+        table_key: one.table_key,
+        row_id: one.row_id,
+        kind: one.kind,
+        resolution: this.#choices.get(key),
+      }));
   }
 
   /** All conflicts as lines, open ones with a resolution of null. */
@@ -49,10 +55,15 @@ export class Resolutions {
 
   /** Read such lines; returns how many resolutions they had. */
   read(text) {
-    const found = text.split('\n').filter((line) => line.trim()).map((line, at) => parsed(line, at + 1));
+    const found = text
+      .split('\n')
+      .filter((line) => line.trim())
+      .map((line, at) => parsed(line, at + 1));
     const settled = found.filter((one) => one.resolution !== null && one.resolution !== undefined);
     for (const one of settled) {
-      const known = [...this.#conflicts.keys()].find((key) => key.startsWith(`${one.table_key}\n${one.row_id ?? ''}\n`));
+      const known = [...this.#conflicts.keys()].find((key) =>
+        key.startsWith(`${one.table_key}\n${one.row_id ?? ''}\n`),
+      );
       if (!known) this.#conflicts.set(keyOfConflict(one), { ...one, resolution: undefined });
       this.#choices.set(known ?? keyOfConflict(one), one.resolution);
     }

@@ -3,7 +3,17 @@
 import { ApiError } from './api.js';
 import { h } from './dom.js';
 
-const SCALARS = { string: 'String', bool: 'Bool', int: 'I32', bigint: 'I64', float: 'F64', date: 'Date', datetime: 'DateTime', vector: 'Vector', blob: 'Blob' };
+const SCALARS = {
+  string: 'String',
+  bool: 'Bool',
+  int: 'I32',
+  bigint: 'I64',
+  float: 'F64',
+  date: 'Date',
+  datetime: 'DateTime',
+  vector: 'Vector',
+  blob: 'Blob',
+};
 
 /** Return the list of stored queries as a part of the page, or null if there is none. */
 export async function storedQueries(app, open) {
@@ -16,8 +26,19 @@ export async function storedQueries(app, open) {
   }
   if (!found.queries?.length) return null;
   const entries = found.queries.map((one) => {
-    const note = one.mutation ? h('span', { class: 'tag warn' }, 'writes') : h('span', { class: 'number' }, one.params?.length || '');
-    return h('li', {}, h('button', { class: 'item', title: one.description ?? one.name, onclick: () => open(opened(app, one)) }, h('span', { class: 'name' }, one.name), note));
+    const note = one.mutation
+      ? h('span', { class: 'tag warn' }, 'writes')
+      : h('span', { class: 'number' }, one.params?.length || '');
+    return h(
+      'li',
+      {},
+      h(
+        'button',
+        { class: 'item', title: one.description ?? one.name, onclick: () => open(opened(app, one)) },
+        h('span', { class: 'name' }, one.name),
+        note,
+      ),
+    );
   });
   return [h('h2', {}, 'Stored queries'), h('ul', {}, entries)];
 }
@@ -40,5 +61,12 @@ function paramOf(one) {
   const isList = one.kind === 'list';
   const scalar = SCALARS[isList ? one.item_kind : one.kind] ?? 'String';
   const core = isList ? `[${scalar}]` : scalar;
-  return { name: one.name, type: one.nullable ? `${core}?` : core, scalar, nullable: one.nullable ?? false, is_list: isList, values: one.values ?? [] };
+  return {
+    name: one.name,
+    type: one.nullable ? `${core}?` : core,
+    scalar,
+    nullable: one.nullable ?? false,
+    is_list: isList,
+    values: one.values ?? [],
+  };
 }

@@ -29,7 +29,13 @@ export class Rows {
     this.body.style.setProperty('width', `${width}px`);
     this.element = h(
       'div',
-      { class: 'vt', tabindex: '0', role: 'table', 'aria-label': 'Rows of the result', 'aria-rowcount': this.#count + 1 },
+      {
+        class: 'vt',
+        tabindex: '0',
+        role: 'table',
+        'aria-label': 'Rows of the result',
+        'aria-rowcount': this.#count + 1,
+      },
       h('div', { role: 'rowgroup', class: 'vt-top' }, this.head),
       this.body,
     );
@@ -77,13 +83,16 @@ export class Rows {
     const value = one.values.at(row);
     const text = shown(value, one.type);
     const kind = text === null ? ' vt-null' : one.isNumber ? ' vt-right' : '';
-    const content = text !== null && isLink(text)
-      ? h('a', { href: text, rel: 'noopener noreferrer', target: '_blank' }, text)
-      : text ?? 'null';
+    const content =
+      text !== null && isLink(text)
+        ? h('a', { href: text, rel: 'noopener noreferrer', target: '_blank' }, text)
+        : (text ?? 'null');
     return h(
       'div',
       {
-        class: `vt-cell${kind}`, role: 'cell', style: { width: `${one.width}px` },
+        class: `vt-cell${kind}`,
+        role: 'cell',
+        style: { width: `${one.width}px` },
         title: text !== null && text.length > 30 ? text : null,
         onclick: () => this.onCell?.(one.name, value, row),
       },
@@ -97,11 +106,17 @@ export class Rows {
       h(
         'div',
         {
-          class: 'vt-cell', role: 'columnheader', style: { width: `${one.width}px` },
+          class: 'vt-cell',
+          role: 'columnheader',
+          style: { width: `${one.width}px` },
           'aria-sort': by === one ? (down ? 'descending' : 'ascending') : 'none',
         },
-        h('button', { class: 'plain', title: `Sort the rows shown by ${one.name}`, onclick: () => this.#sort(one) },
-          one.name, by === one && h('span', { 'aria-hidden': 'true' }, down ? ' ▼' : ' ▲')),
+        h(
+          'button',
+          { class: 'plain', title: `Sort the rows shown by ${one.name}`, onclick: () => this.#sort(one) },
+          one.name,
+          by === one && h('span', { 'aria-hidden': 'true' }, down ? ' ▼' : ' ▲'),
+        ),
       ),
     );
     fill(this.head, h('div', { class: 'vt-cell vt-number', role: 'columnheader' }, '#'), cells);

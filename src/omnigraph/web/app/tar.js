@@ -9,7 +9,11 @@ export function tarOf(members) {
   const parts = [];
   members.forEach(({ what, file }, number) => {
     const name = file.name.replace(/[^\w.-]/g, '_').slice(-LONGEST);
-    parts.push(header(`${what}/${number}/${name}`, file.size), file, new Uint8Array((BLOCK - (file.size % BLOCK)) % BLOCK));
+    parts.push(
+      header(`${what}/${number}/${name}`, file.size),
+      file,
+      new Uint8Array((BLOCK - (file.size % BLOCK)) % BLOCK),
+    );
   });
   parts.push(new Uint8Array(2 * BLOCK));
   return new Blob(parts, { type: 'application/x-tar' });

@@ -46,12 +46,14 @@ export function told(value) {
   if (value === null || value === undefined) return null;
   if (typeof value === 'string') return value;
   if (Array.isArray(value) && value.length > 2 * SHOWN && value.every((one) => typeof one === 'number'))
-    return `[${value.slice(0, 4).map((one) => one.toFixed(3)).join(', ')}, … ${value.length} numbers]`;
+    return `[${value
+      .slice(0, 4)
+      .map((one) => one.toFixed(3))
+      .join(', ')}, … ${value.length} numbers]`;
   return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
 
-export const count = (number, one, many = `${one}s`) =>
-  `${number.toLocaleString('en')} ${number === 1 ? one : many}`;
+export const count = (number, one, many = `${one}s`) => `${number.toLocaleString('en')} ${number === 1 ? one : many}`;
 
 export function size(bytes) {
   const units = ['B', 'KB', 'MB', 'GB', 'TB'];
@@ -66,7 +68,12 @@ export const shortId = (id) => id.slice(-8);
 export function ago(microseconds, now = Date.now()) {
   const seconds = Math.max(0, now - microseconds / 1000) / 1000;
   if (seconds < 60) return 'just now';
-  const steps = [['min', 60, 60], ['h', 3600, 24], ['d', 86400, 60], ['months', 2592000, 24]];
+  const steps = [
+    ['min', 60, 60],
+    ['h', 3600, 24],
+    ['d', 86400, 60],
+    ['months', 2592000, 24],
+  ];
   for (const [word, length, most] of steps)
     if (seconds / length < most) return `${Math.floor(seconds / length)} ${word} ago`;
   return new Date(microseconds / 1000).toISOString().slice(0, 10);
@@ -89,7 +96,7 @@ export function byteIndex(text) {
   if (/^[\x00-\x7f]*$/.test(text)) return (at) => Math.min(at, text.length);
   const starts = [];
   let bytes = 0;
-  for (let at = 0; at < text.length; ) {
+  for (let at = 0; at < text.length;) {
     const char = String.fromCodePoint(text.codePointAt(at));
     const width = UTF8.encode(char).length;
     for (let one = 0; one < width; one++) starts[bytes + one] = at;

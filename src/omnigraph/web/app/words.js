@@ -2,13 +2,44 @@
 // are the server's. A test holds this list against the shell's.
 
 export const KEYWORDS = [
-  'match', 'return', 'order', 'limit', 'offset', 'distinct', 'not', 'and', 'in', 'contains',
-  'starts_with', 'is', 'null', 'desc', 'asc', 'as', 'query', 'insert', 'update', 'delete', 'set',
-  'where', 'true', 'false',
+  'match',
+  'return',
+  'order',
+  'limit',
+  'offset',
+  'distinct',
+  'not',
+  'and',
+  'in',
+  'contains',
+  'starts_with',
+  'is',
+  'null',
+  'desc',
+  'asc',
+  'as',
+  'query',
+  'insert',
+  'update',
+  'delete',
+  'set',
+  'where',
+  'true',
+  'false',
 ];
 
 export const FUNCTIONS = [
-  'search', 'match_text', 'fuzzy', 'nearest', 'bm25', 'rrf', 'count', 'sum', 'avg', 'min', 'max',
+  'search',
+  'match_text',
+  'fuzzy',
+  'nearest',
+  'bm25',
+  'rrf',
+  'count',
+  'sum',
+  'avg',
+  'min',
+  'max',
   'now',
 ];
 

@@ -4,7 +4,7 @@
 import { confirm, problem, shownIn, toast } from '../dialogs.js';
 import { changeCards, nameOf, title } from '../changes.js';
 import { fill, h, later, save } from '../dom.js';
-import { valueOf } from '../inspector.js';
+import { Conflicts } from '../conflict.js';
 import { ROW_KINDS, Resolutions, keyOfConflict } from '../resolutions.js';
 import { count, shortId } from '../values.js';
 
@@ -17,7 +17,9 @@ export class Review {
   constructor(app, said) {
     this.app = app;
     this.target = said.target || 'main';
-    this.source = said.source || (app.branch !== this.target ? app.branch : app.branches.find((one) => one !== this.target) ?? '');
+    this.source =
+      said.source ||
+      (app.branch !== this.target ? app.branch : (app.branches.find((one) => one !== this.target) ?? ''));
     this.resolutions = new Resolutions();
     this.head = h('div', { class: 'row hero' });
     this.body = h('div', {});
@@ -28,7 +30,14 @@ export class Review {
   async shown() {
     this.#heading();
     if (!this.source || this.source === this.target) {
-      fill(this.body, h('p', { class: 'dim' }, 'There is no other branch to review. Make one under Branches, write on one, or load a file.'));
+      fill(
+        this.body,
+        h(
+          'p',
+          { class: 'dim' },
+          'There is no other branch to review. Make one under Branches, write on one, or load a file.',
+        ),
+      );
       return;
     }
     await shownIn(this.body, () => this.#compared(), 'Comparing…');
@@ -41,24 +50,65 @@ export class Review {
 
   #heading() {
     const pick = (label, value, role) => {
-      const select = h('select', { 'aria-label': label, onchange: () => this.app.go('review', { source: this.source, target: this.target, [role]: select.value }) },
-        [...new Set([...this.app.branches, value])].filter(Boolean).map((one) => h('option', { value: one, selected: one === value }, one)));
+      const select = h(
+        'select',
+        {
+          'aria-label': label,
+          onchange: () => this.app.go('review', { source: this.source, target: this.target, [role]: select.value }),
+        },
+        [...new Set([...this.app.branches, value])]
+          .filter(Boolean)
+          .map((one) => h('option', { value: one, selected: one === value }, one)),
+      );
       return select;
     };
     const found = this.#preview;
     const open = found?.total_conflicts ?? 0;
-    const state = !found ? null : open ? h('span', { class: 'tag bad' }, `${count(open, 'conflict')} to resolve`) : h('span', { class: 'tag good' }, found.outcome === 'already_up_to_date' ? 'nothing to merge' : 'merges cleanly');
-    this.merge = this.mayMerge && h('button', { class: 'primary', disabled: !found || open > 0 || found.outcome === 'already_up_to_date', onclick: () => this.#merge() }, 'Merge');
-    fill(this.head, h('h1', {}, 'Merge ', h('code', {}, this.source || '…'), ' into ', h('code', {}, this.target)), state, h('span', { class: 'grow' }), pick('Branch to review', this.source, 'source'), h('span', { class: 'dim' }, 'into'), pick('Branch that gets it', this.target, 'target'), this.merge);
+    const state = !found
+      ? null
+      : open
+        ? h('span', { class: 'tag bad' }, `${count(open, 'conflict')} to resolve`)
+        : h(
+            'span',
+            { class: 'tag good' },
+            found.outcome === 'already_up_to_date' ? 'nothing to merge' : 'merges cleanly',
+          );
+    this.merge =
+      this.mayMerge &&
+      h(
+        'button',
+        {
+          class: 'primary',
+          disabled: !found || open > 0 || found.outcome === 'already_up_to_date',
+          onclick: () => this.#merge(),
+        },
+        'Merge',
+      );
+    fill(
+      this.head,
+      h('h1', {}, 'Merge ', h('code', {}, this.source || '…'), ' into ', h('code', {}, this.target)),
+      state,
+      h('span', { class: 'grow' }),
+      pick('Branch to review', this.source, 'source'),
+      h('span', { class: 'dim' }, 'into'),
+      pick('Branch that gets it', this.target, 'target'),
+      this.merge,
+    );
   }
 
   async #ask(preview) {
-    const found = await this.app.api.post('/branches/merge', { source: this.source, target: this.target, preview, resolve: this.resolutions.told });
+    const found = await this.app.api.post('/branches/merge', {
+      source: this.source,
+      target: this.target,
+      preview,
+      resolve: this.resolutions.told,
+    });
     return { conflicts: [], ...found }; // none are left out
   }
 
   async #compared() {
     this.mayMerge = await this.app.mayFrom('branch_merge', this.source, this.target);
+    this.rows = new Conflicts(this.resolutions, this, this.mayMerge, () => this.again());
     const [preview, diff] = await Promise.all([
       this.mayMerge ? this.#ask(true) : null,
       this.app.api.get('/diff', { from: `${this.target}...${this.source}`, images: 'both', limit: MOST }),
@@ -71,23 +121,40 @@ export class Review {
 
   #parts() {
     const { stats, next_page_token: more } = this.diff;
-    const signs = [['+', stats.inserts, 'good'], ['~', stats.updates, 'warn'], ['−', stats.deletes, 'bad']].map(([sign, number, kind]) => h('span', { class: `tag ${kind}` }, `${sign} ${number.toLocaleString('en')}`));
+    const signs = [
+      ['+', stats.inserts, 'good'],
+      ['~', stats.updates, 'warn'],
+      ['−', stats.deletes, 'bad'],
+    ].map(([sign, number, kind]) => h('span', { class: `tag ${kind}` }, `${sign} ${number.toLocaleString('en')}`));
     const bases = this.#preview?.bases ?? [];
-    const facts = h('p', { class: 'row dim' }, bases.length > 0 && ['began from ', bases.map((one) => h('code', { title: one }, shortId(one)))], signs, more && `the first ${MOST} changes are shown`);
+    const facts = h(
+      'p',
+      { class: 'row dim' },
+      bases.length > 0 && ['began from ', bases.map((one) => h('code', { title: one }, shortId(one)))],
+      signs,
+      more && `the first ${MOST} changes are shown`,
+    );
     const rows = new Map(this.resolutions.rows.map((one) => [`${one.table_key}\n${one.row_id}`, one]));
     const seen = new Set();
     const conflictOf = (change) => {
       const one = rows.get(`${change.table_key}\n${change.id}`);
       if (!one) return null;
       seen.add(one);
-      return this.#conflict(one, nameOf(change));
+      return this.rows.element(one, nameOf(change));
     };
     const cards = changeCards(this.app, this.diff.changes, conflictOf);
     const left = [...rows.values()].filter((one) => !seen.has(one));
     const none = !this.diff.changes.length && !left.length && h('p', { class: 'dim' }, 'Nothing differs.');
     this.rules = h('div', { class: 'cards' });
     this.#showRules();
-    return [facts, !this.mayMerge && h('p', { class: 'dim' }, 'You may look at this, not merge it.'), this.#tools(rows.size), this.rules, h('div', { class: 'cards' }, this.#byTable(left), cards), none];
+    return [
+      facts,
+      !this.mayMerge && h('p', { class: 'dim' }, 'You may look at this, not merge it.'),
+      this.#tools(rows.size),
+      this.rules,
+      h('div', { class: 'cards' }, this.#byTable(left), cards),
+      none,
+    ];
   }
 
   // Conflicts of rows the diff does not list among its first ones.
@@ -95,17 +162,42 @@ export class Review {
     const keys = [...new Set(conflicts.map((one) => one.table_key))];
     return keys.map((key) => {
       const own = conflicts.filter((one) => one.table_key === key);
-      return h('section', { class: 'card' }, title(this.app, key, count(own.length, 'conflict')), own.map((one) => this.#conflict(one, one.row_id)));
+      return h(
+        'section',
+        { class: 'card' },
+        title(this.app, key, count(own.length, 'conflict')),
+        own.map((one) => this.rows.element(one, one.row_id)),
+      );
     });
   }
 
   #tools(conflicts) {
     if (!conflicts) return null;
     const all = (side, text) => h('button', { onclick: () => this.#settleAll(side) }, text);
-    const file = h('input', { type: 'file', accept: '.jsonl,.ndjson,.json', hidden: true, 'aria-label': 'File of resolutions', onchange: () => this.#upload(file) });
-    return h('div', { class: 'row tools-row' }, all('ours', `Keep all of ${this.target}`), all('theirs', `Take all of ${this.source}`), h('span', { class: 'grow' }),
-      h('button', { onclick: () => save(`${this.source.replaceAll('/', '-')}.conflicts.jsonl`, this.resolutions.lines, 'application/x-ndjson') }, 'Save resolutions'),
-      h('button', { onclick: () => file.click() }, 'Read resolutions'), file);
+    const file = h('input', {
+      type: 'file',
+      accept: '.jsonl,.ndjson,.json',
+      hidden: true,
+      'aria-label': 'File of resolutions',
+      onchange: () => this.#upload(file),
+    });
+    return h(
+      'div',
+      { class: 'row tools-row' },
+      all('ours', `Keep all of ${this.target}`),
+      all('theirs', `Take all of ${this.source}`),
+      h('span', { class: 'grow' }),
+      h(
+        'button',
+        {
+          onclick: () =>
+            save(`${this.source.replaceAll('/', '-')}.conflicts.jsonl`, this.resolutions.lines, 'application/x-ndjson'),
+        },
+        'Save resolutions',
+      ),
+      h('button', { onclick: () => file.click() }, 'Read resolutions'),
+      file,
+    );
   }
 
   #settleAll(side) {
@@ -129,53 +221,42 @@ export class Review {
   #showRules() {
     const rules = (this.#preview?.conflicts ?? []).filter((one) => !ROW_KINDS.has(one.kind));
     const hidden = (this.#preview?.total_conflicts ?? 0) - (this.#preview?.conflicts.length ?? 0);
-    fill(this.rules, rules.length > 0 && h('section', { class: 'card' }, h('h2', {}, 'Rules that both sides break together', h('span', { class: 'tag bad' }, rules.length)), h('ul', { class: 'inside rules' }, rules.map((one) => h('li', {}, h('span', { class: 'tag bad' }, one.kind), ' ', h('code', {}, [one.table_key, one.row_id].filter(Boolean).join(' ')), h('div', {}, one.message)))), h('p', { class: 'inside dim' }, 'Change one of the sides, then look again. ', h('button', { onclick: () => this.app.go('query', { branch: this.source, at: '' }) }, `Change ${this.source}`), ' ', h('button', { onclick: () => this.shown() }, 'Look again'))), hidden > 0 && h('p', { class: 'dim' }, `${hidden} more conflicts come up once these are settled.`));
-  }
-
-  #conflict(one, name) {
-    const key = keyOfConflict(one);
-    const group = `choice-${key}`;
-    const detail = h('tbody', {});
-    const both = Boolean(one.ours && one.theirs);
-    const chosen = this.resolutions.of(one);
-    const byProperty = chosen !== null && typeof chosen === 'object';
-    const radio = (value, text, checked) => h('label', {}, h('input', { type: 'radio', name: group, value, checked, onchange: () => this.#chose(one, value, detail) }), text);
-    const gone = (side) => (side ? '' : ' (deleted)');
-    const choices = this.mayMerge && h('div', { class: 'choices', role: 'radiogroup', 'aria-label': `How to settle ${name}` }, radio('ours', `Keep ${this.target}${gone(one.ours)}`, chosen === 'ours'), radio('theirs', `Take ${this.source}${gone(one.theirs)}`, chosen === 'theirs'), both && radio('columns', 'By property', byProperty));
-    this.#details(one, detail, byProperty ? chosen : null);
-    const heads = ['', 'base', `ours (${this.target})`, `theirs (${this.source})`].map((text) => h('th', { scope: 'col' }, text));
-    return h('div', { class: 'conflict', 'data-conflict': `${one.table_key}:${one.row_id}` }, h('div', { class: 'row conflict-head' }, h('span', { class: 'sign', 'aria-hidden': 'true' }, '!'), h('b', {}, name), h('span', { class: 'tag bad' }, one.kind), h('span', { class: 'grow' }), choices), h('table', { class: 'diff three' }, h('caption', { class: 'sr' }, one.message), h('thead', {}, h('tr', {}, heads)), detail));
-  }
-
-  #chose(one, value, detail) {
-    const resolution = value === 'columns' ? { columns: Object.fromEntries(one.columns.map((name) => [name, 'ours'])) } : value;
-    this.resolutions.settle(one, resolution);
-    this.#details(one, detail, value === 'columns' ? resolution : null);
-    this.again();
-  }
-
-  #details(one, place, byProperty) {
-    const names = one.columns?.length ? one.columns : Object.keys(one.ours ?? one.theirs ?? {}).filter((name) => name !== 'id' && [one.base, one.ours, one.theirs].some((image) => image?.[name] != null));
-    const image = (row, name) => (row ? valueOf(row[name]) : h('span', { class: 'dim' }, 'no row'));
-    fill(place, names.map((name) => h('tr', {}, h('th', { scope: 'row' }, name, byProperty && this.#sides(one, byProperty, name)), h('td', { class: 'was' }, image(one.base, name)), h('td', { class: 'now' }, image(one.ours, name)), h('td', { class: 'now' }, image(one.theirs, name)))));
-  }
-
-  // Of each property either side, or a value by hand.
-  #sides(one, resolution, name) {
-    const given = resolution.values?.[name];
-    const value = h('input', { 'aria-label': `Value of ${name}`, hidden: given === undefined, value: given === undefined ? '' : String(given), oninput: () => said() });
-    const side = h('select', { 'aria-label': `Side of ${name}`, onchange: () => said() }, [['ours', this.target], ['theirs', this.source], ['value', 'a value']].map(([word, text]) => h('option', { value: word, selected: word === (given !== undefined ? 'value' : resolution.columns?.[name]) }, text)));
-    const said = () => {
-      const now = this.resolutions.of(one); // other properties were settled meanwhile
-      const { [name]: _, ...columns } = now.columns ?? {};
-      const { [name]: __, ...values } = now.values ?? {};
-      value.hidden = side.value !== 'value';
-      if (side.value === 'value') values[name] = typed(value.value, one.ours?.[name] ?? one.theirs?.[name]);
-      else columns[name] = side.value;
-      this.resolutions.settle(one, { ...(Object.keys(columns).length && { columns }), ...(Object.keys(values).length && { values }) });
-      this.again();
-    };
-    return h('div', { class: 'side-choice' }, side, value);
+    fill(
+      this.rules,
+      rules.length > 0 &&
+        h(
+          'section',
+          { class: 'card' },
+          h('h2', {}, 'Rules that both sides break together', h('span', { class: 'tag bad' }, rules.length)),
+          h(
+            'ul',
+            { class: 'inside rules' },
+            rules.map((one) =>
+              h(
+                'li',
+                {},
+                h('span', { class: 'tag bad' }, one.kind),
+                ' ',
+                h('code', {}, [one.table_key, one.row_id].filter(Boolean).join(' ')),
+                h('div', {}, one.message),
+              ),
+            ),
+          ),
+          h(
+            'p',
+            { class: 'inside dim' },
+            'Change one of the sides, then look again. ',
+            h(
+              'button',
+              { onclick: () => this.app.go('query', { branch: this.source, at: '' }) },
+              `Change ${this.source}`,
+            ),
+            ' ',
+            h('button', { onclick: () => this.shown() }, 'Look again'),
+          ),
+        ),
+      hidden > 0 && h('p', { class: 'dim' }, `${hidden} more conflicts come up once these are settled.`),
+    );
   }
 
   /** Ask the server what is left under the choices made so far. */
@@ -198,13 +279,36 @@ export class Review {
   }
 
   async #merge() {
-    const sure = await confirm(`Merge ${this.source} into ${this.target}?`, `${count(this.diff.stats.inserts + this.diff.stats.updates + this.diff.stats.deletes, 'change')} become one commit on ${this.target}.`, 'Merge', false);
+    const sure = await confirm(
+      `Merge ${this.source} into ${this.target}?`,
+      `${count(this.diff.stats.inserts + this.diff.stats.updates + this.diff.stats.deletes, 'change')} become one commit on ${this.target}.`,
+      'Merge',
+      false,
+    );
     if (!sure) return;
     try {
       const done = await this.#ask(false);
       await this.app.refresh();
       const made = done.commit_id ? [' as commit ', h('code', { title: done.commit_id }, shortId(done.commit_id))] : '';
-      fill(this.body, h('section', { class: 'card done' }, h('h2', {}, 'Merged'), h('p', {}, `${this.source} is part of ${this.target} now`, made, '.'), h('div', { class: 'row' }, h('button', { class: 'primary', onclick: () => this.app.go('branches') }, 'History'), h('button', { onclick: () => this.app.go('query', { branch: this.target, at: '' }) }, `Look at ${this.target}`))));
+      fill(
+        this.body,
+        h(
+          'section',
+          { class: 'card done' },
+          h('h2', {}, 'Merged'),
+          h('p', {}, `${this.source} is part of ${this.target} now`, made, '.'),
+          h(
+            'div',
+            { class: 'row' },
+            h('button', { class: 'primary', onclick: () => this.app.go('branches') }, 'History'),
+            h(
+              'button',
+              { onclick: () => this.app.go('query', { branch: this.target, at: '' }) },
+              `Look at ${this.target}`,
+            ),
+          ),
+        ),
+      );
       this.#preview = { ...this.#preview, outcome: 'already_up_to_date', total_conflicts: 0 };
       this.#heading();
       this.app.announce('Merged');
@@ -212,16 +316,5 @@ export class Review {
       this.resolutions.see(error.conflicts ?? []);
       fill(this.body, problem(error), h('button', { onclick: () => this.shown() }, 'Look again'));
     }
-  }
-}
-
-// A value typed for a property that has numbers or truths stays one.
-function typed(text, like) {
-  if (typeof like === 'string') return text;
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    if (error instanceof SyntaxError) return text;
-    throw error;
   }
 }

@@ -22,33 +22,73 @@ export class Schema {
     const { catalog, colours } = this.app;
     this.edges = bent(catalog.edges).map(({ edge, nth, many }) => this.#edge(edge, nth, many));
     this.groups = this.boxes.map((box) => this.#box(box, colours.of(box.name)));
-    const arrow = s('marker', { id: 'tip', viewBox: '0 0 8 8', refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, orient: 'auto' }, s('path', { d: 'M0 0 8 4 0 8z', fill: 'context-stroke' }));
+    const arrow = s(
+      'marker',
+      { id: 'tip', viewBox: '0 0 8 8', refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, orient: 'auto' },
+      s('path', { d: 'M0 0 8 4 0 8z', fill: 'context-stroke' }),
+    );
     const labels = this.edges.map((one) => one.label);
-    this.drawing = s('svg', { class: 'schema', role: 'group', 'aria-label': 'Types and edges' }, s('defs', {}, arrow), this.edges.map((one) => one.line), this.groups.map((one) => one.group), labels);
+    this.drawing = s(
+      'svg',
+      { class: 'schema', role: 'group', 'aria-label': 'Types and edges' },
+      s('defs', {}, arrow),
+      this.edges.map((one) => one.line),
+      this.groups.map((one) => one.group),
+      labels,
+    );
     this.#fitted();
-    const note = h('div', { class: 'note' }, `${count(catalog.nodes.length, 'type')}, ${count(catalog.edges.length, 'edge type')}`);
+    const note = h(
+      'div',
+      { class: 'note' },
+      `${count(catalog.nodes.length, 'type')}, ${count(catalog.edges.length, 'edge type')}`,
+    );
     const zoom = (factor) => () => this.#zoom(factor);
-    const tools = h('div', { class: 'tools' }, h('button', { onclick: () => this.#fitted() }, 'Fit'), h('button', { 'aria-label': 'Larger', onclick: zoom(0.8) }, '+'), h('button', { 'aria-label': 'Smaller', onclick: zoom(1.25) }, '−'));
-    this.drawing.addEventListener('wheel', (event) => {
-      event.preventDefault();
-      this.#zoom(Math.exp(event.deltaY * 0.001));
-    }, { passive: false });
+    const tools = h(
+      'div',
+      { class: 'tools' },
+      h('button', { onclick: () => this.#fitted() }, 'Fit'),
+      h('button', { 'aria-label': 'Larger', onclick: zoom(0.8) }, '+'),
+      h('button', { 'aria-label': 'Smaller', onclick: zoom(1.25) }, '−'),
+    );
+    this.drawing.addEventListener(
+      'wheel',
+      (event) => {
+        event.preventDefault();
+        this.#zoom(Math.exp(event.deltaY * 0.001));
+      },
+      { passive: false },
+    );
     this.drawing.addEventListener('click', (event) => event.target === this.drawing && this.choose(null));
     this.inspector = h('aside', { class: 'inspector', 'aria-label': 'Type' });
-    this.element = h('div', { class: 'out' }, h('div', { class: 'picture' }, this.drawing, tools, note), this.inspector);
+    this.element = h(
+      'div',
+      { class: 'out' },
+      h('div', { class: 'picture' }, this.drawing, tools, note),
+      this.inspector,
+    );
   }
 
   #fitted() {
     const xs = this.boxes.flatMap((one) => [one.x - one.width / 2, one.x + one.width / 2]);
     const ys = this.boxes.flatMap((one) => [one.y - HEIGHT, one.y + HEIGHT]);
     const [left, top] = [Math.min(...xs, 0) - 50, Math.min(...ys, 0) - 60];
-    this.frame = { x: left, y: top, width: Math.max(...xs, 0) + 50 - left, height: Math.max(...ys, 0) + 40 - top };
+    this.frame = {
+      x: left,
+      y: top,
+      width: Math.max(...xs, 0) + 50 - left,
+      height: Math.max(...ys, 0) + 40 - top,
+    };
     this.#zoom(1);
   }
 
   #zoom(factor) {
     const { x, y, width, height } = this.frame;
-    this.frame = { x: x + (width * (1 - factor)) / 2, y: y + (height * (1 - factor)) / 2, width: width * factor, height: height * factor };
+    this.frame = {
+      x: x + (width * (1 - factor)) / 2,
+      y: y + (height * (1 - factor)) / 2,
+      width: width * factor,
+      height: height * factor,
+    };
     const frame = this.frame;
     this.drawing.setAttribute('viewBox', `${frame.x} ${frame.y} ${frame.width} ${frame.height}`);
   }
@@ -59,18 +99,34 @@ export class Schema {
       event.preventDefault();
       this.choose(name);
     };
-    const group = s('g', {
-      class: 'type', tabindex: '0', role: 'button', 'aria-label': `${name}, ${count(box.rows, 'row')}`, transform: `translate(${x - width / 2} ${y - HEIGHT / 2})`, style: { '--c': colour },
-      onclick: choose, onkeydown: (event) => [' ', 'Enter'].includes(event.key) && choose(event),
-    },
-    s('rect', { width, height: HEIGHT, rx: 9 }), s('path', { d: `M9 1h3v${HEIGHT - 2}h-3a8 8 0 0 1-8-8V9a8 8 0 0 1 8-8z` }),
-    s('text', { class: 'name', x: width / 2 + 5, y: 23 }, name), s('text', { class: 'rows', x: width / 2 + 5, y: 43 }, `${box.rows.toLocaleString('en')} rows`));
+    const group = s(
+      'g',
+      {
+        class: 'type',
+        tabindex: '0',
+        role: 'button',
+        'aria-label': `${name}, ${count(box.rows, 'row')}`,
+        transform: `translate(${x - width / 2} ${y - HEIGHT / 2})`,
+        style: { '--c': colour },
+        onclick: choose,
+        onkeydown: (event) => [' ', 'Enter'].includes(event.key) && choose(event),
+      },
+      s('rect', { width, height: HEIGHT, rx: 9 }),
+      s('path', { d: `M9 1h3v${HEIGHT - 2}h-3a8 8 0 0 1-8-8V9a8 8 0 0 1 8-8z` }),
+      s('text', { class: 'name', x: width / 2 + 5, y: 23 }, name),
+      s('text', { class: 'rows', x: width / 2 + 5, y: 43 }, `${box.rows.toLocaleString('en')} rows`),
+    );
     return { group, name };
   }
 
   #edge(edge, nth, many) {
     const path = edgePath(this.byName.get(edge.from), this.byName.get(edge.to), nth, many);
-    const line = s('path', { class: 'edge', d: path.d, 'marker-end': 'url(#tip)', style: { '--c': this.app.colours.of(edge.from) } });
+    const line = s('path', {
+      class: 'edge',
+      d: path.d,
+      'marker-end': 'url(#tip)',
+      style: { '--c': this.app.colours.of(edge.from) },
+    });
     const label = s('text', { class: 'edge-name', x: path.x, y: path.y }, edge.word);
     return { edge, line, label };
   }
@@ -90,19 +146,58 @@ export class Schema {
       one.group.classList.toggle('chosen', one.name === name);
     }
     if (note) this.app.note({ type: name ?? '' });
-    fill(this.inspector, name === null ? this.#everything() : this.#typed(this.app.catalog.nodes.find((one) => one.name === name)));
+    fill(
+      this.inspector,
+      name === null ? this.#everything() : this.#typed(this.app.catalog.nodes.find((one) => one.name === name)),
+    );
   }
 
   #everything() {
     const { catalog, colours } = this.app;
-    const nodes = catalog.nodes.map((one) => h('tr', {}, h('th', { scope: 'row' }, dot(colours.of(one.name)), ' ', h('button', { class: 'link', onclick: () => this.choose(one.name) }, one.name)), h('td', { class: 'num' }, one.row_count.toLocaleString('en'))));
-    const edges = catalog.edges.map((one) => h('tr', {}, h('th', { scope: 'row' }, one.word), h('td', {}, `${one.from} → ${one.to}`), h('td', { class: 'num' }, one.row_count.toLocaleString('en'))));
-    return [h('h2', {}, 'Types'), h('table', { class: 'grid' }, h('tbody', {}, nodes)), h('h3', {}, 'Edges'), h('table', { class: 'grid' }, h('tbody', {}, edges)), h('p', {}, h('button', { onclick: () => this.#text() }, 'Schema as text'))];
+    const nodes = catalog.nodes.map((one) =>
+      h(
+        'tr',
+        {},
+        h(
+          'th',
+          { scope: 'row' },
+          dot(colours.of(one.name)),
+          ' ',
+          h('button', { class: 'link', onclick: () => this.choose(one.name) }, one.name),
+        ),
+        h('td', { class: 'num' }, one.row_count.toLocaleString('en')),
+      ),
+    );
+    const edges = catalog.edges.map((one) =>
+      h(
+        'tr',
+        {},
+        h('th', { scope: 'row' }, one.word),
+        h('td', {}, `${one.from} → ${one.to}`),
+        h('td', { class: 'num' }, one.row_count.toLocaleString('en')),
+      ),
+    );
+    return [
+      h('h2', {}, 'Types'),
+      h('table', { class: 'grid' }, h('tbody', {}, nodes)),
+      h('h3', {}, 'Edges'),
+      h('table', { class: 'grid' }, h('tbody', {}, edges)),
+      h('p', {}, h('button', { onclick: () => this.#text() }, 'Schema as text')),
+    ];
   }
 
   async #text() {
     const place = h('pre', { class: 'json', tabindex: '0' }, 'Loading…');
-    fill(this.inspector, h('div', { class: 'row' }, h('h2', { class: 'grow' }, 'Schema'), h('button', { class: 'plain', 'aria-label': 'Close', onclick: () => this.choose(this.#chosen) }, '✕')), place);
+    fill(
+      this.inspector,
+      h(
+        'div',
+        { class: 'row' },
+        h('h2', { class: 'grow' }, 'Schema'),
+        h('button', { class: 'plain', 'aria-label': 'Close', onclick: () => this.choose(this.#chosen) }, '✕'),
+      ),
+      place,
+    );
     try {
       place.textContent = (await this.app.api.get('/schema', this.app.state)).schema_source;
     } catch (error) {
@@ -112,18 +207,56 @@ export class Schema {
 
   #typed(type) {
     const keys = new Set(type.key);
-    const words = (prop) => [prop.type, keys.has(prop.name) && '@key', type.unique.some((one) => one.length === 1 && one[0] === prop.name) && '@unique', type.indexes.some((one) => one.length === 1 && one[0] === prop.name) && !keys.has(prop.name) && '@index'].filter(Boolean).join(' ');
+    const words = (prop) =>
+      [
+        prop.type,
+        keys.has(prop.name) && '@key',
+        type.unique.some((one) => one.length === 1 && one[0] === prop.name) && '@unique',
+        type.indexes.some((one) => one.length === 1 && one[0] === prop.name) && !keys.has(prop.name) && '@index',
+      ]
+        .filter(Boolean)
+        .join(' ');
     const near = this.app.catalog.edges.filter((one) => one.from === type.name || one.to === type.name);
-    const edge = (one) => (one.from === type.name ? [`${one.word} → ${one.to}`, one.to] : [`${one.from} → ${one.word}`, one.from]);
+    const edge = (one) =>
+      one.from === type.name ? [`${one.word} → ${one.to}`, one.to] : [`${one.from} → ${one.word}`, one.from];
     return [
-      h('div', { class: 'row' }, dot(this.app.colours.of(type.name)), h('span', { class: 'tag' }, 'node type'), h('span', { class: 'grow' }), h('button', { class: 'plain', 'aria-label': 'All types', onclick: () => this.choose(null) }, '✕')),
+      h(
+        'div',
+        { class: 'row' },
+        dot(this.app.colours.of(type.name)),
+        h('span', { class: 'tag' }, 'node type'),
+        h('span', { class: 'grow' }),
+        h('button', { class: 'plain', 'aria-label': 'All types', onclick: () => this.choose(null) }, '✕'),
+      ),
       h('h2', {}, type.name),
       type.description && h('p', { class: 'dim' }, type.description),
-      h('div', { class: 'row' }, h('span', { class: 'tag' }, count(type.row_count, 'row')), type.implements.map((one) => h('span', { class: 'tag' }, one))),
-      h('dl', {}, type.properties.map((one) => [h('dt', {}, one.name), h('dd', { class: 'mono', title: one.description }, words(one))])),
+      h(
+        'div',
+        { class: 'row' },
+        h('span', { class: 'tag' }, count(type.row_count, 'row')),
+        type.implements.map((one) => h('span', { class: 'tag' }, one)),
+      ),
+      h(
+        'dl',
+        {},
+        type.properties.map((one) => [
+          h('dt', {}, one.name),
+          h('dd', { class: 'mono', title: one.description }, words(one)),
+        ]),
+      ),
       type.instruction && h('p', { class: 'dim' }, type.instruction),
       h('h3', {}, 'Edges'),
-      h('div', { class: 'chips' }, near.map((one) => h('button', { class: 'chip', title: one.description, onclick: () => this.choose(edge(one)[1]) }, edge(one)[0]))),
+      h(
+        'div',
+        { class: 'chips' },
+        near.map((one) =>
+          h(
+            'button',
+            { class: 'chip', title: one.description, onclick: () => this.choose(edge(one)[1]) },
+            edge(one)[0],
+          ),
+        ),
+      ),
     ];
   }
 }
@@ -131,16 +264,28 @@ export class Schema {
 // The same schema always gets the same picture.
 function placed(catalog) {
   const boxes = catalog.nodes.map((one, at) => ({
-    name: one.name, rows: one.row_count, width: Math.max(110, 34 + 9 * Math.max(one.name.length, String(one.row_count).length + 6)),
-    x: 260 * Math.cos(at * 2.399963) * Math.sqrt(at + 0.5), y: 160 * Math.sin(at * 2.399963) * Math.sqrt(at + 0.5),
+    name: one.name,
+    rows: one.row_count,
+    width: Math.max(110, 34 + 9 * Math.max(one.name.length, String(one.row_count).length + 6)),
+    x: 260 * Math.cos(at * 2.399963) * Math.sqrt(at + 0.5),
+    y: 160 * Math.sin(at * 2.399963) * Math.sqrt(at + 0.5),
   }));
   const links = catalog.edges.filter((one) => one.from !== one.to).map((one) => ({ source: one.from, target: one.to }));
   const forces = forceSimulation(boxes)
-    .force('link', forceLink(links).id((one) => one.name).distance(230).strength(0.22))
+    .force(
+      'link',
+      forceLink(links)
+        .id((one) => one.name)
+        .distance(230)
+        .strength(0.22),
+    )
     .force('charge', forceManyBody().strength(-1500))
     .force('x', forceX(0).strength(0.035))
     .force('y', forceY(0).strength(0.075))
-    .force('apart', forceCollide((one) => one.width / 2 + 34))
+    .force(
+      'apart',
+      forceCollide((one) => one.width / 2 + 34),
+    )
     .stop();
   for (let tick = 0; tick < TICKS; tick++) forces.tick();
   return boxes;
@@ -164,7 +309,11 @@ function edgePath(a, b, nth, many) {
     const up = nth % 2 === 0 ? -1 : 1;
     const reach = 46 + 24 * Math.floor(nth / 2);
     const y = a.y + (up * HEIGHT) / 2;
-    return { d: `M${a.x - 26} ${y}C${a.x - 34} ${y + up * reach} ${a.x + 34} ${y + up * reach} ${a.x + 26} ${y}`, x: a.x, y: y + up * (reach * 0.78) + (up < 0 ? -4 : 12) };
+    return {
+      d: `M${a.x - 26} ${y}C${a.x - 34} ${y + up * reach} ${a.x + 34} ${y + up * reach} ${a.x + 26} ${y}`,
+      x: a.x,
+      y: y + up * (reach * 0.78) + (up < 0 ? -4 : 12),
+    };
   }
   const [dx, dy] = [b.x - a.x, b.y - a.y];
   const length = Math.hypot(dx, dy) || 1;
