@@ -82,6 +82,7 @@ def test_every_error_that_may_come_is_known_by_name():
     never_sent = {
         "UsageError", "ConfigError", "NotRemoteError", "ServerBusyError", "ServerUnreachableError",
         "SparkError", "NoJavaError", "FailpointTriggeredError", "ForkedProcessError",
+        "CacheFolderError",
         "MissingExtraError", "CedarError", "NoColumnError", "LocalStackError",
         # Told as a failure of the server, without their names.
         "DamagedError", "HeadRowsError", "LostIndexError", "MovedGraphError", "RecoveryError",
