@@ -82,6 +82,7 @@ def test_every_error_that_may_come_is_known_by_name():
     never_sent = {
         "UsageError", "ConfigError", "NotRemoteError", "ServerBusyError", "ServerUnreachableError",
         "SparkError", "NoJavaError", "FailpointTriggeredError", "ForkedProcessError",
+        "CacheFolderError",
         "MissingExtraError", "CedarError", "NoColumnError", "LocalStackError",
         "NotConvergedError", "NoPathError", "WeightError",
         # Told to agents, as results of tools.

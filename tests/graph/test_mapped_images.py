@@ -8,11 +8,13 @@ import pyarrow as pa
 import pytest
 
 import omnigraph
-from omnigraph.engine.image import mapped, table
+from omnigraph.engine.image import mapped, shelf, table
 from omnigraph.engine.image.folders import CacheFolderError
 from omnigraph.engine.image.shelf_upkeep import kept_in
 from omnigraph.engine.read import images
 from omnigraph.engine.topology import csr
+from omnigraph.errors import StorageError
+from omnigraph.storage.tables.handle import Tables as Kept
 from omnigraph.storage.tables.scan import Reader
 from tests.support import shelves
 from tests.support.fast import FAST
@@ -236,6 +238,27 @@ def test_a_full_disk_changes_no_answer(place, folder, monkeypatch, caplog):
             settle()
     assert "No space left" in caplog.text
     assert list(folder.rglob("*.data")) == []
+
+
+@pytest.mark.parametrize("call", ["utime", "rename", "unlink", "touch"])
+def test_a_disk_that_refuses_everything_changes_no_answer(place, warm, monkeypatch, call):
+    def refuses(*_, **__):
+        raise OSError(30, "Read-only file system")
+
+    with omnigraph.connect(place, options=FAST) as other:
+        other.mutate('query u() { update P set { n: 5 } where k = "p8" }')
+    for path in warm.rglob("ids.*.data"):
+        path.write_bytes(path.read_bytes()[:-1])
+    monkeypatch.setattr(mapped, "_boot", lambda: "another")
+    monkeypatch.setattr(*((shelf.os, call) if call == "utime" else (Path, call)), refuses)
+    with opened(place, warm) as graph:
+        for _ in range(2):
+            assert ask(graph) == plainly(place)
+            settle()
+        if call == "rename":
+            monkeypatch.setattr(Kept, "version_exists", lambda *_: False)
+            with pytest.raises(StorageError, match="derived files have not"):
+                graph.cleanup(keep=1, preview=False)
 
 
 def test_the_size_is_held_by_letting_go_of_what_was_not_used_for_longest(place, warm):

@@ -7,5 +7,5 @@ parameters), `files` (source files),
 `commands` (one module per family), `shell` (the interactive loop), `formats` (layouts of rows),
 `change_lines` (changes as lines), `commit_graph` (commits as a drawing), `conflict_files`
 (conflicts to be settled by hand), `output` (errors and exit codes), `progress` (bars of long jobs),
-`logs` (notes on stderr).
+`logs` (notes on stderr), `light` (commands without pandas).
 """

@@ -62,6 +62,9 @@ def local() -> None:
 def main() -> None:
     """Run the command line of this process."""
     try:
+        from omnigraph.cli.light import this_process_is_a_command
+
+        this_process_is_a_command()
         code = run(sys.argv[1:])
         sys.stdout.flush()
     except KeyboardInterrupt:  # before a command could begin

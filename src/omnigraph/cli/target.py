@@ -15,6 +15,7 @@ from omnigraph.api.texts import SchemaPlan
 from omnigraph.api.words import DEFAULT_BRANCH
 from omnigraph.api.writes import EmbedResult, LoadResult
 from omnigraph.base.uri import has_scheme, is_file, is_folder, is_on_server, parse_uri
+from omnigraph.cli.light import prepare
 from omnigraph.cli.logs import log_to_stderr
 from omnigraph.cli.output import UsageError, warn
 from omnigraph.config.environment import actor, bearer_token, process_environment, wants_color
@@ -107,6 +108,7 @@ class Place:
             return cast("Graph", connect_remote(self.uri, self.token()))
         require_local(self.uri, operation)
         require_folder(self.uri)
+        prepare(operation)
         from omnigraph.graph import connect  # everything heavy hangs below this import
 
         return connect(self.uri, read_only=read_only, options=self.options())

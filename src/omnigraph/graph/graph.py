@@ -50,7 +50,6 @@ from omnigraph.base.budget import Limits
 from omnigraph.base.closing import Closing
 from omnigraph.base.durations import seconds_of
 from omnigraph.base.uri import is_on_server
-from omnigraph.client.graph import connect as connect_remote
 from omnigraph.compiler.catalog.build import load_schema
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.compiler.source import Source
@@ -782,6 +781,8 @@ def connect(
     if isinstance(uri, str) and is_on_server(uri):
         if read_only or options is not None:
             raise BadRequestError("read_only and options are for a graph that is opened here")
+        from omnigraph.client.graph import connect as connect_remote  # only who has a server pays
+
         said = bearer_token(process_environment()) if token is None else token
         # It has what a graph has; what only a local one has, it refuses by name.
         return cast("Graph", connect_remote(uri, said))

@@ -18,7 +18,7 @@ from omnigraph.engine.maintain import reconcile_indexes
 from omnigraph.engine.read.images import SnapshotImages, build_kept
 from omnigraph.engine.read.reader import GraphReader
 from omnigraph.engine.write.writer import GraphWriter
-from omnigraph.errors import BadRequestError
+from omnigraph.errors import BadRequestError, StorageError
 from omnigraph.graph.configured import chosen_embedder, input_options, settled, shelf_options
 from omnigraph.graph.options import GraphOptions
 from omnigraph.graph.stored import StoredTexts
@@ -120,11 +120,22 @@ class GraphState:
             self.reader.cache.store()
 
     def let_go(self, branch: str | None = None) -> None:
-        """Take from this machine's disk what the graph let go of, or all that a branch wrote."""
-        if self.shelf is not None:
+        """Take from this machine's disk what the graph let go of, or all that a branch wrote.
+
+        Raises:
+            StorageError: files cannot be removed.
+        """
+        if self.shelf is None:
+            return
+        try:
             self.shelf.drop_gone()
             if branch is not None:
                 self.shelf.drop_branch(branch)
+        except OSError as error:
+            raise StorageError(
+                f"the graph has let go of old rows, but its derived files have not: {error}",
+                hint="omnigraph cache purge takes them away",
+            ) from error
 
     def close(self) -> None:
         """Let go of everything; closing twice is fine."""

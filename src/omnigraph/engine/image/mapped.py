@@ -235,8 +235,17 @@ def _mapped(folder: Path, name: str, *, again: bool) -> Found:
     if again or not checked.exists():
         if _sum_of(buffer) != note["crc32"]:
             raise _UnusableError("its checksum is another one")
-        checked.touch(0o600)
+        _note_checked(checked)
     return Found(buffer, note["said"])
+
+
+def _note_checked(marker: Path) -> None:
+    """Remember that a file is whole; where that cannot be written it is looked at again."""
+    try:
+        marker.touch(0o600)
+    except OSError as error:
+        FAULTS.add(1, "not written")
+        log.info("%s cannot be noted as checked: %s", marker.name, error)
 
 
 def _sum_of(buffer: pa.Buffer) -> int:
@@ -251,7 +260,10 @@ def _drop(folder: Path, name: str, why: str) -> None:
     """Take away what cannot be used, so that it is made anew."""
     FAULTS.add(1, "unusable")
     log.warning("derived file %s in %s is not used: %s", name, folder, why)
-    remove(folder, name)
+    try:
+        remove(folder, name)
+    except OSError as error:
+        log.warning("it cannot be removed either: %s", error)
 
 
 def remove(folder: Path, name: str) -> None:

@@ -28,6 +28,7 @@ from omnigraph.engine.image import mapped
 from omnigraph.engine.image.folders import CacheFolderError, private_folder
 from omnigraph.engine.image.hashes import TextHash
 from omnigraph.engine.image.ids import IdIndex
+from omnigraph.engine.image.mapped import FAULTS
 from omnigraph.engine.image.shelf_upkeep import (
     ABOUT,
     about_of,
@@ -180,10 +181,16 @@ class Shelf:
             table: the version that will be read.
             commit_id: the commit that states it.
         """
-        folder = self.folder
-        if folder is None:
+        try:
+            return self._newest(table, commit_id)
+        except OSError as error:  # taken away meanwhile, or the disk is full or broken
+            FAULTS.add(1, "unusable")
+            log.warning("what is kept of %s is not used: %s", table.key, error)
             return None
-        for version, place in bases_in(self._lineage(folder, table)):
+
+    def _newest(self, table: TableVersion, commit_id: str) -> ShelvedBase | None:
+        folder = self.folder
+        for version, place in () if folder is None else bases_in(self._lineage(folder, table)):
             if version <= table.version and self._is_sound(place, table, version, commit_id):
                 os.utime(place)
                 return self._base(place, table, commit_id)
@@ -264,7 +271,7 @@ class Shelf:
         except SnapshotExpiredError:
             uuid = None
         if uuid is None or place.name.split("-", 2)[2] != _safe(uuid):
-            mapped.FAULTS.add(1, "of another history")
+            FAULTS.add(1, "of another history")
             remove_tree(place)
             return False
         if version == table.version:

@@ -46,6 +46,7 @@ class BaseTable:
         self._load = load
         self._arrays: dict[str, pa.Array] = {}
         self._mapped: set[str] = set()
+        self._ids: IdIndex | None = None
         self._lock = threading.Lock()
 
     def arrays(self, names: Sequence[str]) -> list[pa.Array]:
@@ -54,13 +55,13 @@ class BaseTable:
             with waited(self._lock, "reading a table"):
                 missing = [name for name in names if not self._is_at_hand(name)]
                 if missing:
-                    self.grew = True
                     table = self._load(missing)
                     assert table.num_rows == self.rows, "the base changed under its image"
                     # A column in pieces is there twice while they are put together.
                     pieces = [table[name] for name in missing if table[name].num_chunks > 1]
                     checkpoint("reading a table", sum(column.nbytes for column in pieces))
                     self._arrays |= {name: one_array(table.column(name)) for name in missing}
+                    self.grew = True
         return [self._arrays[name] for name in names]
 
     def has(self, name: str) -> bool:
@@ -80,22 +81,22 @@ class BaseTable:
         self._arrays = {**self._arrays, name: found}
         return True
 
-    @cached_property
+    @property
     def ids(self) -> IdIndex:
         """The id lookup of the base rows."""
-        ids = self.arrays([ID])[0]
-        if self.shelved is not None:
-            found = self.shelved.ids(ids)
-            if found is not None:
-                self._mapped.add(_LOOKUP)
-                return found
-        self.grew = True
-        return build_ids(ids)
+        if self._ids is None:
+            ids = self.arrays([ID])[0]
+            with waited(self._lock, "reading ids"):
+                if self._ids is None:
+                    self._ids = self._kept_ids(ids) or build_ids(ids)
+                    self.grew = self.grew or _LOOKUP not in self._mapped
+        return self._ids
 
-    @property
-    def has_ids(self) -> bool:
-        """Whether the id lookup can be had without making it."""
-        return "ids" in self.__dict__ or (self.shelved is not None and self.shelved.has_ids)
+    def _kept_ids(self, ids: pa.StringArray) -> IdIndex | None:
+        found = None if self.shelved is None else self.shelved.ids(ids)
+        if found is not None:
+            self._mapped.add(_LOOKUP)
+        return found
 
     def keep(self) -> None:
         """Put on disk what is here and is not there yet."""
@@ -105,16 +106,16 @@ class BaseTable:
         for name, values in list(self._arrays.items()):
             if name not in self._mapped:
                 self.shelved.keep_column(name, values)
-        if "ids" in self.__dict__ and _LOOKUP not in self._mapped:
-            self.shelved.keep_ids(self.ids)
+        if self._ids is not None and _LOOKUP not in self._mapped:
+            self.shelved.keep_ids(self._ids)
 
     @property
     def nbytes(self) -> int:
         """Memory held by what is loaded; files that are mapped hold none."""
         arrays = list(self._arrays.items())
         held = sum(int(array.nbytes) for name, array in arrays if name not in self._mapped)
-        made = "ids" in self.__dict__ and _LOOKUP not in self._mapped
-        return held + (self.ids.nbytes if made else 0)
+        made = None if _LOOKUP in self._mapped else self._ids
+        return held + (0 if made is None else made.nbytes)
 
 
 @dataclass(frozen=True, slots=True)

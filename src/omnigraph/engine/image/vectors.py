@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.base.background import BACKGROUND
-from omnigraph.engine.image.arrays import Floats, Ints, Mask, at_least_kth
+from omnigraph.engine.image.arrays import Floats, Ints, Mask, at_least_kth, members
 from omnigraph.engine.image.blocks import Blocks, build_blocks, margin_of, similar_to
 from omnigraph.engine.image.layers import Layers, unchanged
 from omnigraph.engine.image.prefix import Prefix, build_prefix
@@ -25,6 +25,7 @@ Matrix = npt.NDArray[np.float32]
 _EXACT_BELOW = 512
 _ROWS_AT_ONCE = 65_536
 _SMALL, _LARGE = 1e-30, 1e30
+_NONE = np.empty(0, np.int64)
 SHORTCUTS_FROM = 16_384
 """Matrices of fewer rows are read faster than a search is thought about."""
 BLOCKS_AFTER = 48
@@ -66,8 +67,6 @@ class VectorBase:
         """Return a superset of the k rows nearest to a unit vector among those held."""
         if not self.tame:
             return np.arange(len(self.matrix)) if held is None else np.flatnonzero(held)
-        if held is not None and np.count_nonzero(held) * NARROW < len(self.matrix):
-            return self._among(unit, k, np.flatnonzero(held))
         found = self._without_scan(unit, k, held)
         if found is not None:
             return found
@@ -90,9 +89,9 @@ class VectorBase:
                 return found
         return None
 
-    def _among(self, unit: Matrix, k: int, rows: Ints) -> Ints:
+    def candidates_among(self, unit: Matrix, k: int, rows: Ints) -> Ints:
         """Return the candidates among a few rows, without a look at any other."""
-        if len(rows) <= k:
+        if len(rows) <= k or not self.tame:
             return rows
         similar = similar_to(self, unit, rows)
         return rows[similar >= at_least_kth(similar, k) - 2 * self.margin]
@@ -212,17 +211,23 @@ class Vectors:
         norm = float(np.linalg.norm(query.astype(np.float64)))
         # A query without a direction is equally far from everything.
         unit = (query.astype(np.float64) / norm).astype(np.float32) if norm else query
-        held, changed = self._held, self._changed_rows
-        if allowed is not None:
-            among = np.zeros(self.layers.size, dtype=bool)
-            among[allowed] = True
-            held = _both(among[: len(self.base.matrix)], held)
-            if len(changed):
-                changed = changed[among[self.layers.positions[changed]]]
-        rows = self.base.candidates(unit, k, held)
-        if not len(changed):
-            return rows
-        return np.sort(np.concatenate([rows, self.layers.positions[changed]]))
+        changed = self.layers.positions[self._changed_rows] if len(self._changed_rows) else _NONE
+        if allowed is None:
+            rows = self.base.candidates(unit, k, self._held)
+        else:
+            changed = changed[members(changed, allowed)] if len(changed) else changed
+            rows = self._candidates_among(unit, k, allowed)
+        return np.sort(np.concatenate([rows, changed])) if len(changed) else rows
+
+    def _candidates_among(self, unit: Matrix, k: int, allowed: Ints) -> Ints:
+        """Return the candidates among the base rows that are allowed."""
+        held, size = self._held, len(self.base.matrix)
+        if len(allowed) * NARROW < size:
+            rows = allowed[: int(np.searchsorted(allowed, size))]
+            return self.base.candidates_among(unit, k, rows if held is None else rows[held[rows]])
+        among = np.zeros(self.layers.size, dtype=bool)
+        among[allowed] = True
+        return self.base.candidates(unit, k, _both(among[:size], held))
 
 
 def build_vectors(column: pa.FixedSizeListArray) -> Vectors:

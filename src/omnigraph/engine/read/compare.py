@@ -8,7 +8,9 @@ is never true, so every function returns a mask without nulls.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,15 @@ _KERNELS = {
     CompareOp.GT: pc.greater,
     CompareOp.GE: pc.greater_equal,
 }
+_PLAIN = {
+    CompareOp.EQ: operator.eq,
+    CompareOp.NE: operator.ne,
+    CompareOp.LT: operator.lt,
+    CompareOp.LE: operator.le,
+    CompareOp.GT: operator.gt,
+    CompareOp.GE: operator.ge,
+}
+"""The same on NumPy arrays."""
 FLIPPED = {
     CompareOp.EQ: CompareOp.EQ,
     CompareOp.NE: CompareOp.NE,
@@ -130,6 +141,7 @@ def _fit(value: Any, kind: pa.DataType) -> Any:  # noqa: ANN401 - any literal va
     return value if low <= value <= high else None
 
 
+@cache
 def _bounds(kind: pa.DataType) -> tuple[int, int]:
     info = np.iinfo(kind.to_pandas_dtype())
     return int(info.min), int(info.max)
@@ -137,13 +149,12 @@ def _bounds(kind: pa.DataType) -> tuple[int, int]:
 
 def _integers_with_number(column: pa.Array, op: CompareOp, value: Any) -> Mask:  # noqa: ANN401
     """Compare integers with any number by moving the number to the nearest integer bound."""
-    valid = column.is_valid().to_numpy(zero_copy_only=False)
     if isinstance(value, float) and not value.is_integer():
         match op:
             case CompareOp.EQ:
                 return np.zeros(len(column), dtype=bool)
             case CompareOp.NE:
-                return np.asarray(valid)
+                return _valid(column)
             case CompareOp.LT | CompareOp.LE:
                 op, value = CompareOp.LE, math.floor(value)
             case _:
@@ -151,11 +162,17 @@ def _integers_with_number(column: pa.Array, op: CompareOp, value: Any) -> Mask: 
     value = int(value)
     low, high = _bounds(column.type)
     if low <= value <= high:
+        if not column.null_count:  # a few rows are compared before a kernel would be found
+            return np.asarray(_PLAIN[op](column.to_numpy(), value))
         return mask_of(_KERNELS[op](column, pa.scalar(value, column.type)))
     always = op is CompareOp.NE or (op in (CompareOp.LT, CompareOp.LE)) == (value > high)
     if op is CompareOp.EQ:
         always = False
-    return np.asarray(valid) if always else np.zeros(len(column), dtype=bool)
+    return _valid(column) if always else np.zeros(len(column), dtype=bool)
+
+
+def _valid(column: pa.Array) -> Mask:
+    return np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
 
 
 def _nearest_float(value: float, kind: pa.DataType) -> float:

@@ -162,9 +162,11 @@ def expand(stage: Stage, op: Expand, rows: Rows, ctx: ReadContext) -> Rows:
         return Rows(0, {var: np.empty(0, np.int64) for var in stage.keep})
     if op.edge_var is not None:
         return _settled(stage, _expand_edges(op, rows, ctx), ctx)
-    if op.max_hops == 1 and stage.once and op.dst in stage.keep and op.src not in stage.keep:
-        others = {var: at for var, at in rows.at.items() if var in stage.keep}
-        if rows.size == 1 or all((at == at[0]).all() for at in others.values()):
+    if op.max_hops == 1 and op.dst in stage.keep:
+        # One row reaches every neighbour once; many do if nobody asks from where.
+        alike = rows.size == 1 or (stage.once and op.src not in stage.keep)
+        others = {var: at for var, at in rows.at.items() if var in stage.keep} if alike else {}
+        if alike and (rows.size == 1 or all((at == at[0]).all() for at in others.values())):
             return _reach(op, rows, others, ctx)
     nodes = ctx.images.node(op.dst_type)
     starts = rows.at[op.src]
@@ -337,6 +339,12 @@ def anti_join(stage: Stage, rows: Rows, ctx: ReadContext) -> Rows:
     if not rows.size:
         return rows
     assert stage.types is not None
+    if len(stage.inner) == 1 and stage.inner[0].into is not None:
+        # All it asks is whether a step exists between two nodes of every row.
+        step = stage.inner[0].op
+        assert isinstance(step, Expand)
+        inside = replace(ctx, types=stage.types)
+        return rows.keep(~leads_to(step, rows.at[step.src], rows.at[stage.inner[0].into], inside))
     # Two negations may use one name for different things, so a name means what it does here.
     inside = replace(ctx, types=stage.types)
     outer = {var: rows.at[var] for var in stage.uses}
