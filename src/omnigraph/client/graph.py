@@ -84,6 +84,7 @@ _LOCAL = (
     "store",
     "algorithms",
     "spark",
+    "spark_query",
     "write_spark",
     "run",
     "query_at_hand",

@@ -20,6 +20,7 @@ from omnigraph.config.environment import wants_color
 from omnigraph.config.settings import OutputFormat
 
 if TYPE_CHECKING:
+    from omnigraph.api.query import QueryResult
     from omnigraph.graph.algorithms import Algorithms
 
 app = typer.Typer(
