@@ -83,7 +83,8 @@ def test_every_error_that_may_come_is_known_by_name():
         "UsageError", "ConfigError", "NotRemoteError", "ServerBusyError", "ServerUnreachableError",
         "SparkError", "NoJavaError", "FailpointTriggeredError", "ForkedProcessError",
         "MissingExtraError", "CedarError", "NoColumnError", "LocalStackError",
-        "NotConvergedError", "NoPathError", "UnsupportedOnSparkError", "WeightError",
+        "NotConvergedError", "NoPathError", "StreamModeError", "UnsupportedOnSparkError",
+            "WeightError",
         # Told as a failure of the server, without their names.
         "DamagedError", "HeadRowsError", "LostIndexError", "MovedGraphError", "RecoveryError",
         "SidecarError", "StagingError", "StoreSilentError", "UnreadableError",

@@ -85,6 +85,7 @@ _LOCAL = (
     "algorithms",
     "spark",
     "spark_query",
+    "spark_sink",
     "write_spark",
     "run",
     "query_at_hand",

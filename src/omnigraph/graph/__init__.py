@@ -7,7 +7,7 @@ state), `history` (branches and commits), `runs` (writes that are
 published together), `schemas` (changed, compared, as they were), `state` (what all handles share),
 `configured` (from settings to options), `options`, `requests` (what a write brings along), `turns`
 (readers give way to writers), `spark_source` (graphs as Spark reads them),
-`spark_queries` (queries that run there), `copies` (of whole
+`spark_queries` (queries that run there), `spark_streams` (graphs in streams), `copies` (of whole
 graphs).
 """
 

@@ -7,7 +7,7 @@ snapshot and never looks at the head again; writes queue by branch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -451,6 +451,19 @@ class Graph(Closing):
         return self._branch(branch).write_spark(
             frame, type=type, mode=mode, actor=actor, idempotency_key=idempotency_key
         )
+
+    def spark_sink(
+        self,
+        *,
+        type: str | None = None,
+        split: Callable[[DataFrame], Mapping[str, DataFrame]] | None = None,
+        mode: str = "append",
+        branch: str = DEFAULT_BRANCH,
+        actor: str | None = None,
+    ) -> Callable[[DataFrame, int], None]:
+        """Return what `writeStream.foreachBatch` is given; see `GraphBranch.spark_sink`."""
+        target = self._branch(branch)
+        return target.spark_sink(type=type, split=split, mode=mode, actor=actor)
 
     def embed(
         self,
