@@ -9,10 +9,17 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, NoReturn
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+    from omnigraph.graph.spark_streams import ChangeStream
 
 
 class DefaultSource(DataSource):
@@ -20,10 +27,11 @@ class DefaultSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         from omnigraph.graph.spark_source import Wanted  # see the module
+        from omnigraph.graph.spark_streams import is_stream
 
         super().__init__(options)
         # Found once, here: every use of a DataFrame reads the same commit, whatever is written.
-        self._rows = Wanted.of(options).find()
+        self._rows = None if is_stream(options) else Wanted.of(options).find()
 
     @classmethod
     def name(cls) -> str:
@@ -32,11 +40,28 @@ class DefaultSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of the type, or those that were asked for."""
-        return self._rows.schema
+        return self._changes().schema if self._rows is None else self._rows.schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return who reads the rows; `schema` may be the caller's own."""
+        if self._rows is None:
+            raise ValueError("these options are of a stream: use readStream or writeStream")
         return self._rows.reader(schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002 - Spark's
+        """Return who tells the changes of a type."""
+        return self._changes()
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802, ARG002 - Spark's
+        """Return who takes the batches of a stream, each once."""
+        from omnigraph.graph.spark_streams import StreamSink  # see the module
+
+        return StreamSink(self.options)
+
+    def _changes(self) -> ChangeStream:
+        from omnigraph.graph.spark_streams import ChangeStream  # see the module
+
+        return ChangeStream(self.options)
 
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
         """Refuse: rows of one format call cannot be one commit under the rules of a load."""

@@ -84,7 +84,8 @@ def test_every_error_that_may_come_is_known_by_name():
         "SparkError", "NoJavaError", "FailpointTriggeredError", "ForkedProcessError",
         "CacheFolderError",
         "MissingExtraError", "CedarError", "NoColumnError", "LocalStackError",
-        "NotConvergedError", "NoPathError", "WeightError",
+        "NotConvergedError", "NoPathError", "StreamModeError", "UnsupportedOnSparkError",
+        "WeightError",
         # Told to agents, as results of tools.
         "BusyError", "CursorError", "NoSuchToolError",
         # Told as a failure of the server, without their names.

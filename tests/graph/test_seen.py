@@ -33,7 +33,7 @@ READ_THROUGH_THE_READER = {
     "show",
     "algorithms",
 }
-SAID_ANEW = {"snapshot", "read_blob", "entity_rows", "spark"}
+SAID_ANEW = {"snapshot", "read_blob", "entity_rows", "spark", "spark_query"}
 ON_TOP = {"entity": "entity_rows", "export": "_selection", "iter_export": "_selection"}
 OF_NO_ROW = {"uri", "catalog", "schema"}
 

@@ -21,6 +21,13 @@ class QueryKeywords(TypedDict, total=False):
     cancel: threading.Event | None
 
 
+class LocalQueryKeywords(QueryKeywords, total=False):
+    """How a query runs in this process, or who else runs it."""
+
+    engine: Engine | None
+    spark: object
+
+
 class MutateKeywords(TypedDict, total=False):
     """How a mutation runs, who does it, and under which conditions."""
 

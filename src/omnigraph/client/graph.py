@@ -86,6 +86,8 @@ _LOCAL = (
     "store",
     "algorithms",
     "spark",
+    "spark_query",
+    "spark_sink",
     "write_spark",
     "run",
     "query_at_hand",

@@ -6,9 +6,10 @@ the feed, the life of nodes and edges), `algorithms` (over all nodes and edges o
 `history` (branches and commits), `runs` (writes that are published together), `stored` (queries
 called by name), `schemas` (changed, compared, as they were), `state` (what all handles share),
 `configured` (from settings to options), `options`, `requests` (what a write brings along), `turns`
-(readers give way to writers), `spark_source` (graphs as Spark reads them), `copies` (of whole
-graphs), `described` (a schema and a text, for who asks what there is), `around` (what is near a
-node), `derived` (files of images on this machine's disk).
+(readers give way to writers), `spark_source` (graphs as Spark reads them), `spark_queries` (queries
+that run there), `spark_streams` (graphs in streams), `copies` (of whole graphs), `described` (a
+schema and a text, for who asks what there is), `around` (what is near a node), `derived` (files of
+images on this machine's disk).
 """
 
 from omnigraph.api.history import GraphCommit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -187,6 +187,37 @@ class GraphBranch(GraphView):
             spark=frame.sparkSession,
         )
 
+    def spark_sink(
+        self,
+        *,
+        type: str | None = None,
+        split: Callable[[DataFrame], Mapping[str, DataFrame]] | None = None,
+        mode: str = "append",
+        actor: str | None = None,
+    ) -> Callable[[DataFrame, int], None]:
+        """Return what `writeStream.foreachBatch` is given: every batch is one commit, made once.
+
+        A batch that Spark runs again, as after a crash, writes nothing, also of edges and of nodes
+        without a key: its load has a key of the query and the number of the batch.
+
+        Args:
+            type: the type all rows are of; or
+            split: makes of a batch the frames of several types, as `load` takes them.
+            mode: `append` or `merge`.
+            actor: who does it; kept on the commits.
+
+        Raises:
+            StreamModeError: the mode would replace what the batches before have written.
+            BadRequestError: not exactly one of `type` and `split` is given.
+        """
+        from omnigraph.graph.spark_streams import batch_sink  # needs PySpark
+
+        who = self._who(actor)
+        if (type is None) == (split is None):
+            raise BadRequestError("a sink has a type, or a split into several", hint="name one")
+        chosen = split or partial(_of_one_type, type)
+        return batch_sink(self, chosen, mode, who)
+
     def embed(
         self,
         types: Sequence[str] = (),
@@ -295,6 +326,11 @@ class GraphBranch(GraphView):
         """Return who writes, having checked everything that is kept with a commit."""
         check_labels(branch=self.name, actor=actor, **labels)
         return who_writes(self.actor, actor)
+
+
+def _of_one_type(type_name: str | None, frame: DataFrame) -> Mapping[str, DataFrame]:
+    assert type_name is not None, "the caller has checked it"
+    return {type_name: frame}
 
 
 def view_at(state: GraphState, branch: str, moment: str | int) -> GraphView:

@@ -22,6 +22,7 @@ from omnigraph.api.keywords import (
     DiffKeywords,
     FeedKeywords,
     LoadKeywords,
+    LocalQueryKeywords,
     MutateKeywords,
     OptimizeKeywords,
     QueryKeywords,
@@ -43,7 +44,7 @@ from omnigraph.api.upkeep import (
     LockHolder,
     TableRepair,
 )
-from omnigraph.api.words import DEFAULT_BRANCH, ExportFormat, Moment
+from omnigraph.api.words import DEFAULT_BRANCH, Engine, ExportFormat, Moment
 from omnigraph.api.writes import EmbedResult, ExportResult, LoadResult, MutationResult
 from omnigraph.base.arguments import count_argument, text_argument
 from omnigraph.base.budget import Limits
@@ -220,7 +221,7 @@ class Graph(Closing):
         *,
         branch: str = DEFAULT_BRANCH,
         at: str | int | None = None,
-        **how: Unpack[QueryKeywords],
+        **how: Unpack[LocalQueryKeywords],
     ) -> QueryResult:
         """Run a read query; see `GraphView.query`."""
         return self._view(branch, at).query(source, name, params, **how)
@@ -271,7 +272,7 @@ class Graph(Closing):
         branch: str = DEFAULT_BRANCH,
         at: str | int | None = None,
         batch_rows: int = 65_536,
-        **how: Unpack[QueryKeywords],
+        **how: Unpack[LocalQueryKeywords],
     ) -> Iterator[pa.RecordBatch]:
         """Run a read query and return its rows in Arrow batches; see `GraphView.stream`."""
         view = self._view(branch, at)
@@ -297,9 +298,11 @@ class Graph(Closing):
         *,
         branch: str = DEFAULT_BRANCH,
         at: str | int | None = None,
+        engine: Engine | None = None,
+        spark: object = None,
     ) -> str:
         """Return the operators a query runs as; see `GraphView.explain`."""
-        return self._view(branch, at).explain(source, name)
+        return self._view(branch, at).explain(source, name, engine=engine, spark=spark)
 
     def read_blob(
         self,
@@ -371,6 +374,19 @@ class Graph(Closing):
     ) -> dict[str, DataFrame]:
         """Return one Spark DataFrame per type, all at one snapshot; see `GraphView.spark`."""
         return self._view(branch, at).spark(session)
+
+    def spark_query(
+        self,
+        source: Text,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        session: SparkSession,
+        branch: str = DEFAULT_BRANCH,
+        at: str | int | None = None,
+    ) -> DataFrame:
+        """Return the result of a read query as a DataFrame; see `GraphView.spark_query`."""
+        return self._view(branch, at).spark_query(source, name, params, session=session)
 
     @property
     def algorithms(self) -> Algorithms:
@@ -450,6 +466,19 @@ class Graph(Closing):
         return self._branch(branch).write_spark(
             frame, type=type, mode=mode, actor=actor, idempotency_key=idempotency_key
         )
+
+    def spark_sink(
+        self,
+        *,
+        type: str | None = None,
+        split: Callable[[DataFrame], Mapping[str, DataFrame]] | None = None,
+        mode: str = "append",
+        branch: str = DEFAULT_BRANCH,
+        actor: str | None = None,
+    ) -> Callable[[DataFrame, int], None]:
+        """Return what `writeStream.foreachBatch` is given; see `GraphBranch.spark_sink`."""
+        target = self._branch(branch)
+        return target.spark_sink(type=type, split=split, mode=mode, actor=actor)
 
     def embed(
         self,

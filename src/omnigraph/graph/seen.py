@@ -109,6 +109,10 @@ class SeenView(GraphView):
         """Refuse: a value of every node would come of the visible ones."""
         raise RowRulesError("writing what an algorithm finds")
 
+    def spark_query(self, *_: object, **__: object) -> Never:
+        """Refuse: workers read the tables themselves."""
+        raise RowRulesError("a query on Spark")
+
     def spark(self, *_: object) -> Never:
         """Refuse: workers read the tables themselves."""
         raise RowRulesError("reading with Spark")

@@ -20,9 +20,9 @@ from omnigraph.api.pictures import (
 )
 from omnigraph.api.protocols import Text
 from omnigraph.api.query import Profile, QueryResult
-from omnigraph.api.words import EXPORT_FORMATS, ExportFormat
+from omnigraph.api.words import EXPORT_FORMATS, Engine, ExportFormat
 from omnigraph.api.writes import ExportResult
-from omnigraph.base.arguments import text_argument, word_argument
+from omnigraph.base.arguments import count_argument, text_argument, word_argument
 from omnigraph.base.budget import Limits
 from omnigraph.base.extras import load_extra
 from omnigraph.compiler.catalog.model import Catalog
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.algorithms import Algorithms
     from omnigraph.pipeline.export.write import Selection
+    from omnigraph.pipeline.query.run import SparkQuery
 
 
 class GraphView:
@@ -90,6 +91,8 @@ class GraphView:
         *,
         limits: Limits | None = None,
         cancel: threading.Event | None = None,
+        engine: Engine | None = None,
+        spark: object = None,
     ) -> QueryResult:
         """Run a read query.
 
@@ -99,22 +102,71 @@ class GraphView:
             params: parameter values by name, without `$`.
             limits: time, row and memory limits of this run.
             cancel: when another thread sets it, the query stops with QueryCancelledError.
+            engine: who runs it: `inline` is this process, `spark` the session, and `auto` this
+                process unless the query would not fit into `GraphOptions.image_bytes`. Without a
+                session it is `inline`, with one `auto`. Rows, order and types are the same.
+            spark: a SparkSession to run on.
 
         Raises:
             CompileError: the text is wrong.
             BadRequestError: a parameter is wrong, or the query is a mutation.
             NotFoundError: no such query, branch or commit.
             BudgetExceededError: a limit was reached.
+            UnsupportedOnSparkError: Spark does not run one of its operators.
         """
         TURNS.give_way()
         state = self._state
         with state.query_budget(limits, cancel) as budget:
             snapshot = self._take()  # a store that does not answer is waited for no longer either
             text = read_query(source, params)
-            found = self._reader.query(snapshot, text, name, params, budget)
+            other = self._elsewhere(snapshot, text, name, params, engine, spark)
+            if other is None:
+                found = self._reader.query(snapshot, text, name, params, budget)
+            else:
+                told = (other[0], snapshot.branch, snapshot.commit_id)
+                found = QueryResult.of_columns(*other[1].columns(), *told)
         given = (text, name, params)
         found.draw = lambda most: self._picture(snapshot, *given, most, limits, cancel)
         return found
+
+    def _elsewhere(
+        self,
+        snapshot: Snapshot,
+        text: Source,
+        name: str | None,
+        params: Mapping[str, Any] | None,
+        engine: Engine | None,
+        spark: object,
+    ) -> tuple[str, SparkQuery] | None:
+        """Return the name of a query and what runs it, if that is not this process."""
+        if engine is None and spark is None:
+            return None
+        from omnigraph.graph.spark_queries import Asked, on_spark  # few name an engine
+
+        asked = Asked.of(text, name, params, engine, spark)
+        return on_spark(self._state, self._reader, snapshot, asked)
+
+    def spark_query(
+        self,
+        source: Text,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        session: SparkSession,
+    ) -> DataFrame:
+        """Return the result of a read query as a Spark DataFrame, in order; nothing runs yet.
+
+        It reads the state of now whenever it is used. What Spark has no type for comes as in
+        `spark`. Only scores of relevance and fused ones read something before this returns.
+
+        Raises:
+            UnsupportedOnSparkError: Spark does not run one of its operators.
+        """
+        with self._state.query_budget(None):
+            text = read_query(source, params)
+            found = self._elsewhere(self._take(), text, name, params, "spark", session)
+        assert found is not None, "it was asked for"
+        return found[1].frame()
 
     def picture(
         self,
@@ -189,18 +241,24 @@ class GraphView:
         limits: Limits | None = None,
         cancel: threading.Event | None = None,
         batch_rows: int = 65_536,
+        engine: Engine | None = None,
+        spark: object = None,
     ) -> Iterator[pa.RecordBatch]:
         """Run a read query like `query` and return its rows in Arrow batches, in order.
 
         Which rows there are, and their order, is settled before this returns; their values are
         fetched batch by batch, so a large result never is in memory as a whole. There is at least
-        one batch: the schema is known even without rows.
+        one batch: the schema is known even without rows. With `engine` and `spark`, as of `query`,
+        batches come from Spark task by task.
         """
         TURNS.give_way()
         budget = self._state.query_budget(limits, cancel)
         try:
             with budget.current():
                 given = (self._take(), read_query(source, params), name, params)
+                other = self._elsewhere(*given, engine, spark)
+                if other is not None:
+                    return budget.over(other[1].batches(count_argument(batch_rows, "batch_rows")))
                 return self._reader.stream(*given, budget, batch_rows)
         except BaseException:
             budget.close()
@@ -225,12 +283,27 @@ class GraphView:
                 self._take(), read_query(source, params), name, params, budget
             )
 
-    def explain(self, source: Text, name: str | None = None) -> str:
+    def explain(
+        self,
+        source: Text,
+        name: str | None = None,
+        *,
+        engine: Engine | None = None,
+        spark: object = None,
+    ) -> str:
         """Return the operators a query runs as on this state.
 
-        Behind each stands how it gets at its rows, and how many are expected.
+        Behind each stands how it gets at its rows, and how many are expected. With `engine` or
+        `spark` a first line says who would run it, and why.
         """
-        return FixedText(self._reader.explain(self._take(), read_query(source), name))
+        snapshot, text = self._take(), read_query(source)
+        told = self._reader.explain(snapshot, text, name)
+        if engine is not None or spark is not None:
+            from omnigraph.graph.spark_queries import Asked, engine_line  # few name an engine
+
+            asked = Asked.of(text, name, None, engine, spark)
+            told = engine_line(self._state, self._reader, snapshot, asked) + told
+        return FixedText(told)
 
     def read_blob(self, type_name: str, id: str, prop: str) -> bytes | None:
         """Return the bytes of one Blob, of which queries only return a description.

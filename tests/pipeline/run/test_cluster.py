@@ -37,6 +37,7 @@ from tests.pipeline.run.slow_tasks import AfterFirst, SlowFirst
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.own_spark,
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
     pytest.mark.timeout(900),
     pytest.mark.xdist_group("spark"),
     pytest.mark.usefixtures("joins_on_spark"),
@@ -302,6 +303,10 @@ def test_a_cluster_loads_compacts_and_indexes_and_survives_a_dead_worker(
         found = graph.store.snapshot().open("node:Person").scan(["id"], equals("id", "p17"))
         assert found["id"].to_pylist() == ["p17"]
         assert all(one.harmless for one in graph.verify())
+        text = "match { $a: Person $a knows $b $b knows $c $c.name != $a.name }"
+        text += " return { $c.bio as bio, count(distinct $a) as n } order { n desc }"
+        here = graph.query(text)  # by executors in processes of their own
+        assert graph.query(text, engine="spark", spark=context).table == here.table
 
 
 class KillDuringRead:

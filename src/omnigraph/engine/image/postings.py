@@ -134,9 +134,14 @@ class Postings:
         return self._occurrences(term)[0]
 
     def _find(self, term: str) -> Hits:
+        return self.weighed(term, None)
+
+    def weighed(self, term: str, having: int | None) -> Hits:
+        """Return the live rows with a term, which so many rows have; None is those found here."""
         rows, counts, lengths = self._occurrences(term)
         total, average = self.sizes
-        idf = math.log(1.0 + (total - len(rows) + 0.5) / (len(rows) + 0.5))
+        known = len(rows) if having is None else having
+        idf = math.log(1.0 + (total - known + 0.5) / (known + 0.5))
         times = counts.astype(np.float64)
         norm = K1 * (1.0 - B + B * lengths / average)
         scores = idf * times * (K1 + 1.0) / (times + norm)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from omnigraph.api.pictures import Picture
 from omnigraph.api.query import Profile, ProfileStep, QueryResult
-from omnigraph.api.visibility import RowRules
+from omnigraph.api.visibility import RowRules, RowRulesError
 from omnigraph.base.arguments import shown
 from omnigraph.base.background import BACKGROUND
 from omnigraph.base.budget import Budget, Limits, Signal, checkpoint, current
@@ -29,6 +29,7 @@ from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.compiler.compile import BoundQuery, CompiledQuery, compile_query, known_query
 from omnigraph.compiler.ir.explain import explain_query
 from omnigraph.compiler.ir.ops import ReadIr, iter_ops
+from omnigraph.compiler.ir.reads import Reads
 from omnigraph.compiler.source import Source
 from omnigraph.engine.contract import Catalogs
 from omnigraph.engine.image.cache import ImageCache
@@ -437,6 +438,46 @@ class GraphReader:
         return self._even_after_cleanup(
             snapshot, lambda: self._explain(snapshot, catalog, compiled)
         )
+
+    def reads(self, snapshot: Snapshot, source: Source, name: str | None) -> Reads:
+        """Return what a read query touches."""
+        compiled = compile_query(self._catalogs.of(snapshot), source, name)
+        _require_read(compiled)
+        return compiled.reads
+
+    def planned(
+        self,
+        snapshot: Snapshot,
+        source: Source,
+        name: str | None,
+        params: Mapping[str, Any] | None,
+    ) -> tuple[str, Prepared, BoundQuery]:
+        """Return a query by its name, made ready and bound, for who runs it elsewhere.
+
+        Raises:
+            RowRulesError: not every row is seen; elsewhere nobody would know.
+        """
+        if self._rules is not None:
+            raise RowRulesError("a query on another engine")
+        catalog = self._catalogs.of(snapshot)
+        compiled = compile_query(catalog, source, name)
+        _require_read(compiled)
+        bound = compiled.bind(params, now_ms=self._clock.now_us() // 1_000)
+        if compiled.reads.texts:
+            bound = with_vectors(compiled.reads, bound, self._embedder, catalog, snapshot)
+        return compiled.name, self.plans.plan(compiled, snapshot, catalog).prepared, bound
+
+    def selects_few(
+        self,
+        snapshot: Snapshot,
+        source: Source,
+        name: str | None,
+        params: Mapping[str, Any] | None,
+    ) -> bool:
+        """Whether a query touches few enough rows to be answered without whole tables."""
+        _, plan, bound = self.planned(snapshot, source, name, params)
+        catalog, reads = self._catalogs.of(snapshot), self.reads(snapshot, source, name)
+        return selective_images(plan.ir, reads, snapshot, catalog, bound) is not None
 
     def _explain(self, snapshot: Snapshot, catalog: Catalog, compiled: CompiledQuery) -> str:
         resident: SnapshotImages | VisibleImages | None = None
