@@ -82,7 +82,16 @@ _POLL_S = 0.5
 _STDOUT = "-"
 
 
-_LOCAL = ("store", "spark", "write_spark", "run", "query_at_hand", "entity_rows")
+_LOCAL = (
+    "check_queries",
+    "reload_queries",
+    "store",
+    "spark",
+    "write_spark",
+    "run",
+    "query_at_hand",
+    "entity_rows",
+)
 
 
 class NotRemoteError(BadRequestError, AttributeError):

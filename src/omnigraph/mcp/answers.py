@@ -122,13 +122,15 @@ def _short(value: object) -> str:
     return text if len(text) <= 120 else f"{text[:120]}…"
 
 
-def lines_text(lines: Sequence[str], budget: Budget, note: str = "") -> str:
-    """Return whole lines as far as they fit, and how many do not."""
+def lines_text(
+    lines: Sequence[str], budget: Budget, note: str = "", total: int | None = None
+) -> str:
+    """Return whole lines as far as they fit, and how many of all of them do not."""
     used, kept = 0, 0
     for line in lines:
         if used + len(line) + 1 > budget.chars - _HEAD:
             break
         used, kept = used + len(line) + 1, kept + 1
     text = "\n".join(lines[:kept])
-    left = len(lines) - kept
+    left = (len(lines) if total is None else total) - kept
     return text if not left else f"{text}\n…(+{left} lines{'; ' + note if note else ''})"
