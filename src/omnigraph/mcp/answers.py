@@ -37,6 +37,15 @@ def json_text(value: object) -> str:
     return orjson.dumps(value, default=str).decode()
 
 
+def one_line(text: str) -> str:
+    """Return a text that stays on its line: what is data must not look like another answer."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
+
+
 def clipped(text: str, budget: Budget, note: str = "") -> str:
     """Return a text that fits, with a word on what is missing."""
     if len(text) <= budget.chars:
@@ -103,7 +112,7 @@ def change_lines(changes: Iterable[EntityChange]) -> Iterator[str]:
     for one in changes:
         ends = one.endpoints
         name = one.id if ends is None else f"{one.id} ({ends.src} -> {ends.dst})"
-        yield f"{_SIGNS[one.op]} {one.type_name} {name} {_values(one)}".rstrip()
+        yield f"{_SIGNS[one.op]} {one.type_name} {one_line(name)} {_values(one)}".rstrip()
 
 
 def _values(change: EntityChange) -> str:

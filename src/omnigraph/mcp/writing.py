@@ -9,7 +9,7 @@ from omnigraph.api.merges import MergeResult
 from omnigraph.api.words import DEFAULT_BRANCH
 from omnigraph.api.writes import MutationResult
 from omnigraph.errors import DeniedError
-from omnigraph.mcp.answers import json_text, lines_text
+from omnigraph.mcp.answers import json_text, lines_text, one_line
 from omnigraph.mcp.desk import Turn
 from omnigraph.mcp.reading import diff_text
 from omnigraph.mcp.tools import (
@@ -127,7 +127,7 @@ def _preview_lines(seen: MergeResult) -> list[str]:
     ]
     if seen.total_conflicts:
         lines.append(f"{seen.total_conflicts} conflicts:")
-        lines += [f"  {one}: {one.message}" for one in seen.conflicts[:_TOLD_CONFLICTS]]
+        lines += [one_line(f"  {one}: {one.message}") for one in seen.conflicts[:_TOLD_CONFLICTS]]
     return lines
 
 
