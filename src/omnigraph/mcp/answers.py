@@ -112,7 +112,7 @@ def change_lines(changes: Iterable[EntityChange]) -> Iterator[str]:
     for one in changes:
         ends = one.endpoints
         name = one.id if ends is None else f"{one.id} ({ends.src} -> {ends.dst})"
-        yield f"{_SIGNS[one.op]} {one.type_name} {one_line(name)} {_values(one)}".rstrip()
+        yield f"{_SIGNS[one.op]} {one.type_name} {name} {_values(one)}".rstrip()
 
 
 def _values(change: EntityChange) -> str:
@@ -136,6 +136,7 @@ def lines_text(
 ) -> str:
     """Return whole lines as far as they fit, and how many of all of them do not."""
     used, kept = 0, 0
+    lines = [one_line(line) for line in lines]
     for line in lines:
         if used + len(line) + 1 > budget.chars - _HEAD:
             break

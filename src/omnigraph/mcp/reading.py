@@ -13,7 +13,7 @@ from omnigraph.api.protocols import Reads
 from omnigraph.api.query import QueryResult
 from omnigraph.compiler.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.errors import BadRequestError, NotFoundError
-from omnigraph.mcp.answers import change_lines, clipped, json_text, lines_text, one_line
+from omnigraph.mcp.answers import change_lines, clipped, json_text, lines_text
 from omnigraph.mcp.desk import Turn
 from omnigraph.mcp.schema_text import compact_schema, edge_word, label_of, searched_properties
 from omnigraph.mcp.tools import (
@@ -270,7 +270,7 @@ def _commit(one: GraphCommit) -> str:
     when = datetime.fromtimestamp(one.created_at / 1e6, UTC).isoformat(timespec="seconds")
     who = one.actor_id or "nobody"
     why = f" {one.message}" if one.message else ""
-    return one_line(f"{one.graph_commit_id} {when} {who}{why}")
+    return f"{one.graph_commit_id} {when} {who}{why}"
 
 
 READING: Final = (

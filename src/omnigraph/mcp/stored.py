@@ -10,7 +10,7 @@ from omnigraph.api.query import QueryResult
 from omnigraph.api.stored import ParamKind, StoredParam, StoredQuery, StoredQueryNotFoundError
 from omnigraph.api.writes import MutationResult
 from omnigraph.errors import BadRequestError
-from omnigraph.mcp.answers import lines_text, one_line
+from omnigraph.mcp.answers import lines_text
 from omnigraph.mcp.desk import Turn
 from omnigraph.mcp.tools import (
     BRANCH,
@@ -143,7 +143,7 @@ def find_stored(turn: Turn) -> str:
         if one.exposed and all(word in about.lower() for word in words):
             told = ". ".join(filter(None, (one.description, one.instruction)))
             kind = "write " if one.mutation else ""
-            lines.append(one_line(f"{kind}{one.signature}" + (f"  {told}" if told else "")))
+            lines.append(f"{kind}{one.signature}" + (f"  {told}" if told else ""))
     return lines_text([f"{len(lines)} found", *lines], turn.budget, "more words find fewer")
 
 

@@ -9,7 +9,7 @@ from omnigraph.api.merges import MergeResult
 from omnigraph.api.words import DEFAULT_BRANCH
 from omnigraph.api.writes import MutationResult
 from omnigraph.errors import DeniedError
-from omnigraph.mcp.answers import json_text, lines_text, one_line
+from omnigraph.mcp.answers import json_text, lines_text
 from omnigraph.mcp.desk import Turn
 from omnigraph.mcp.reading import diff_text
 from omnigraph.mcp.tools import (
@@ -114,8 +114,8 @@ def propose(turn: Turn) -> str:
                 raise
             lines[-1] = f"{done.outcome} into {into}, commit {done.commit_id}"
     else:
-        lines.append(diff_text(turn, branch, into))
-    return lines_text("\n".join(lines).splitlines(), turn.budget)
+        lines += diff_text(turn, branch, into).split("\n")
+    return lines_text(lines, turn.budget)
 
 
 def _preview_lines(seen: MergeResult) -> list[str]:
@@ -127,7 +127,7 @@ def _preview_lines(seen: MergeResult) -> list[str]:
     ]
     if seen.total_conflicts:
         lines.append(f"{seen.total_conflicts} conflicts:")
-        lines += [one_line(f"  {one}: {one.message}") for one in seen.conflicts[:_TOLD_CONFLICTS]]
+        lines += [f"  {one}: {one.message}" for one in seen.conflicts[:_TOLD_CONFLICTS]]
     return lines
 
 
