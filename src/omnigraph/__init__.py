@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from omnigraph.api.query import QueryResult
     from omnigraph.api.writes import MutationResult
     from omnigraph.base.budget import Limits, limit_process_memory
+    from omnigraph.config.stored import StoredFiles
     from omnigraph.errors import OmniGraphError
     from omnigraph.graph import Graph, GraphOptions, connect, init
     from omnigraph.graph.copies import clone, relocate
@@ -29,6 +30,7 @@ __all__ = [
     "MutationResult",
     "OmniGraphError",
     "QueryResult",
+    "StoredFiles",
     "__version__",
     "clone",
     "connect",
@@ -49,6 +51,7 @@ _HOMES = {
     "init": "omnigraph.graph",
     "MutationResult": "omnigraph.api.writes",
     "QueryResult": "omnigraph.api.query",
+    "StoredFiles": "omnigraph.config.stored",
 }
 
 

@@ -49,7 +49,13 @@ from omnigraph.api.query import Profile, ProfileStep
 from omnigraph.api.rows import ReadHead, ReadOutput, ReadTarget
 from omnigraph.api.runs import Run, RunList
 from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory, SchemaVersion
-from omnigraph.api.stored import BrokenQuery, StoredParam, StoredQuery, StoredQueryList
+from omnigraph.api.stored import (
+    BrokenQuery,
+    StoredChecked,
+    StoredParam,
+    StoredQuery,
+    StoredQueryList,
+)
 from omnigraph.api.texts import (
     Diagnosis,
     FormattedFile,
@@ -341,6 +347,7 @@ SAMPLES: list[tuple[Shape, str]] = [
     (STORED, "name tool_name description instruction mutation params exposed"),
     (StoredQueryList((STORED,)), "queries"),
     (BrokenQuery("q", "why"), "name error"),
+    (StoredChecked(1, (BrokenQuery("q", "why"),)), "queries broken status"),
     (
         SchemaApplied("g.omni", True, True, 7, (), broken_queries=(BrokenQuery("q", "why"),)),
         "uri supported applied manifest_version steps branch preview broken_queries step_count",

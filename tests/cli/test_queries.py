@@ -87,3 +87,16 @@ def test_a_server_is_asked_the_same(cli, stored):
         done = cli("queries", "run", "add", at, "-p", "name=Dan", "-m", "over there")
         assert done.out == "changed main via add: 1 nodes, 0 edges\n", done.err
         assert cli("queries", "run", "nope", at).code == 1
+
+
+def test_stored_queries_are_checked_before_a_server_is_started(cli, stored):
+    ran = cli("queries", "check")
+    assert (ran.code, ran.out) == (0, "4 stored queries, 0 of them wrong\n")
+    text = (stored / "people.gq").read_text()
+    (stored / "people.gq").write_text(text.replace("$p.bio }", "$p.boi }"))
+    ran = cli("queries", "check")
+    assert (ran.code, ran.out) == (1, "4 stored queries, 1 of them wrong\n")
+    assert "error: stored query 'person'" in ran.err
+    said = json.loads(cli("queries", "check", "--json").out)
+    assert (said["status"], [one["name"] for one in said["broken"]]) == ("error", ["person"])
+    assert "only supported against local" in cli("queries", "check", "http://127.0.0.1:1").err

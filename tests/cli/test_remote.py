@@ -81,6 +81,9 @@ READS = [
     ["du", "--json"],
     ["index", "list"],
     ["index", "list", "--branch", "side", "--json"],
+    ["queries", "list", "--json"],
+    ["queries", "show", "nope"],
+    ["queries", "run", "nope"],
 ]
 # What writes, and what tells how it is done, which depends on what was done before.
 FRESH = [
@@ -137,6 +140,7 @@ REFUSED = [
     ["init", "--schema", "people.pg"],
     ["schema", "plan", "--schema", "people.pg"],
     ["query", "lint", "-q", "people.gq"],
+    ["queries", "check"],
     ["verify"],
     ["relocate"],
     ["clone", "copy.omni"],
@@ -151,8 +155,8 @@ NOT_OF_A_GRAPH = {
     ("policy", "validate"), ("policy", "test"), ("policy", "explain"), ("local", "start"),
     ("local", "stop"), ("local", "status"),
 }  # fmt: skip
-ELSEWHERE = {("shell",), ("doctor",)}
-"""Told by tests of their own: one is typed into, the other is about the machine."""
+ELSEWHERE = {("shell",), ("doctor",), ("mcp",)}
+"""Told by tests of their own: one is typed into, one is about the machine, one is for agents."""
 VOLATILE = (
     (re.compile(r"\b01[0-9A-Z]{24}\b"), "<id>"),
     (re.compile(r'"created_at": ?\d+'), '"created_at": 0'),

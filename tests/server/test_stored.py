@@ -1,5 +1,6 @@
 """Stored queries over HTTP: the catalogue, calling one, and that what is denied is not there."""
 
+import asyncio
 import io
 import os
 import shutil
@@ -175,6 +176,15 @@ def test_a_remote_graph_has_them_like_a_local_one(server, ask):
             graph.queries.run("nope")
         with pytest.raises(StoredQueryNotFoundError):
             graph.queries.get("nope")
+
+
+def test_an_awaited_graph_has_them_too(server):
+    async def run():
+        async with omnigraph.aio.connect(server.address, "wil") as graph:
+            names = [one.name for one in await graph.queries.list()]
+            return names, len(await graph.queries.run("adults", {"min": 18}))
+
+    assert asyncio.run(run()) == (["add", "adults", "meet", "person"], 2)
 
 
 def until(ask, wanted):

@@ -72,6 +72,17 @@ class BrokenQuery(Shape):
     error: str
 
 
+@dataclass(frozen=True, slots=True)
+class StoredChecked(Shape):
+    """What a look at the stored queries of a graph found."""
+
+    queries: int
+    broken: tuple[BrokenQuery, ...]
+
+    def _derived(self) -> dict[str, str]:
+        return {"status": "error" if self.broken else "ok"}
+
+
 class StoredQueryNotFoundError(NotFoundError):
     """There is no stored query of that name, or none for who asks: the two look the same."""
 

@@ -83,6 +83,8 @@ _STDOUT = "-"
 
 
 _LOCAL = (
+    "check_queries",
+    "reload_queries",
     "store",
     "algorithms",
     "spark",

@@ -34,6 +34,7 @@ from omnigraph.api.progress import Progress
 from omnigraph.api.protocols import AnyGraph, BranchView, Reads, Text
 from omnigraph.api.query import Profile, QueryResult
 from omnigraph.api.schemas import SchemaApplied, SchemaDiff, SchemaHistory
+from omnigraph.api.stored import BrokenQuery, StoredChecked
 from omnigraph.api.texts import SchemaPlan
 from omnigraph.api.upkeep import (
     CleanupStats,
@@ -130,6 +131,18 @@ class Graph(Closing):
     def queries(self) -> GraphQueries:
         """The queries that are called by name; `GraphOptions.queries` says where they are."""
         return GraphQueries(self, self._state.stored)
+
+    def check_queries(self) -> StoredChecked:
+        """Return which stored queries mean nothing under the schema of main.
+
+        Raises:
+            OmniGraphError: their files cannot be read, or do not parse.
+        """
+        stored = self._state.stored
+        broken = tuple(
+            BrokenQuery(one.query or "", one.message) for one in stored.broken(self.catalog)
+        )
+        return StoredChecked(len(stored.all()), broken)
 
     def reload_queries(self, files: StoredFiles | None = None) -> None:
         """Read stored queries anew, maybe of other places; changed files are seen without it.

@@ -37,6 +37,15 @@ def json_text(value: object) -> str:
     return orjson.dumps(value, default=str).decode()
 
 
+def one_line(text: str) -> str:
+    """Return a text that stays on its line: what is data must not look like another answer."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
+
+
 def clipped(text: str, budget: Budget, note: str = "") -> str:
     """Return a text that fits, with a word on what is missing."""
     if len(text) <= budget.chars:
@@ -122,13 +131,16 @@ def _short(value: object) -> str:
     return text if len(text) <= 120 else f"{text[:120]}…"
 
 
-def lines_text(lines: Sequence[str], budget: Budget, note: str = "") -> str:
-    """Return whole lines as far as they fit, and how many do not."""
+def lines_text(
+    lines: Sequence[str], budget: Budget, note: str = "", total: int | None = None
+) -> str:
+    """Return whole lines as far as they fit, and how many of all of them do not."""
     used, kept = 0, 0
+    lines = [one_line(line) for line in lines]
     for line in lines:
         if used + len(line) + 1 > budget.chars - _HEAD:
             break
         used, kept = used + len(line) + 1, kept + 1
     text = "\n".join(lines[:kept])
-    left = len(lines) - kept
+    left = (len(lines) if total is None else total) - kept
     return text if not left else f"{text}\n…(+{left} lines{'; ' + note if note else ''})"

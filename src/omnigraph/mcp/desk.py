@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -121,6 +122,7 @@ class Turn:
     desk: Desk
     given: Mapping[str, Any]
     cancel: threading.Event
+    started: float = field(default_factory=time.monotonic)
 
     def text(self, name: str) -> str | None:
         """Return an argument; empty is none."""
@@ -148,9 +150,11 @@ class Turn:
         return self._how(self.desk.write_limits)
 
     def _how(self, limits: Limits) -> dict[str, Any]:
+        """Return limits of one of the queries of this call, which share its time."""
         allowed, own = limits.seconds, self.desk.budget.seconds
         seconds = min(allowed, own) if isinstance(allowed, int | float) else own
-        return {"limits": replace(limits, seconds=seconds), "cancel": self.cancel}
+        left = max(0.0, seconds - (time.monotonic() - self.started))
+        return {"limits": replace(limits, seconds=left), "cancel": self.cancel}
 
     @property
     def budget(self) -> Budget:

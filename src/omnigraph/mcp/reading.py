@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Final
 
 from omnigraph.api.history import GraphCommit
@@ -30,6 +31,8 @@ from omnigraph.mcp.tools import (
 
 _SHOWN: Final = 12
 """Neighbours of one edge type that are told by name."""
+_SHORTEST_LINE: Final = 10
+"""Characters of a change that says as little as it can."""
 _WAYS: Final = ("words", "meaning")
 
 
@@ -231,10 +234,13 @@ def diff(turn: Turn) -> str:
 
 def diff_text(turn: Turn, branch: str, against: str) -> str:
     """Return what a branch has that another one has not, as text."""
-    found = turn.desk.graph.diff(f"{against}...{branch}", images="both")
-    lines = list(change_lines(found))
-    head = f"{len(lines)} changes on {branch} since {against}"
-    return lines_text([head, *lines], turn.budget, "`read` the branch for more")
+    graph, both = turn.desk.graph, f"{against}...{branch}"
+    total = graph.diff(both).summary().stats.total
+    # Of more changes than could be told, no more are looked at.
+    most = turn.budget.chars // _SHORTEST_LINE
+    lines = list(islice(change_lines(graph.diff(both, images="both")), most))
+    head = f"{total} changes on {branch} since {against}"
+    return lines_text([head, *lines], turn.budget, "`read` the branch for more", 1 + total)
 
 
 def history(turn: Turn) -> str:

@@ -69,7 +69,8 @@ def _is_text(prop: Property) -> bool:
 def _noted(line: str, kind: NodeType | EdgeType) -> str:
     """Return a line with what the schema says a type is for."""
     said = [one.value for one in kind.annotations if one.name in ("description", "instruction")]
-    return f"{line}  # {'. '.join(one for one in said if one)}" if any(said) else line
+    words = " ".join(". ".join(one for one in said if one).split())
+    return f"{line}  # {words}" if words else line
 
 
 def label_of(node: NodeType) -> str | None:

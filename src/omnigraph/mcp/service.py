@@ -5,6 +5,7 @@ Whatever an agent can put right is a result that says so, never an error of the 
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
@@ -31,6 +32,7 @@ from omnigraph.mcp.told import error_text
 from omnigraph.mcp.toolbox import Choice, find_tool, tools_for
 from omnigraph.mcp.tools import Tool
 
+log = logging.getLogger("omnigraph.tools")
 CALLS = METRICS.counter(
     "omnigraph_tool_calls_total",
     "Calls of tools by agents, by tool and how they ended.",
@@ -98,11 +100,17 @@ class Service:
         try:
             text = await self._called(caller, name, given)
         except OmniGraphError as error:
-            CALLS.add(1, _counted(name, error), error.kind.value)
+            self._note(desk, _counted(name, error), error.kind.value)
             text = error_text(error, desk.secrets, desk.budget)
             return types.CallToolResult(content=[_text(text)], is_error=True)
-        CALLS.add(1, name, "ok")
+        self._note(desk, name, "ok")
         return types.CallToolResult(content=[_text(text)])
+
+    @staticmethod
+    def _note(desk: Desk, tool: str, outcome: str) -> None:
+        """Count a call and log it: never what it was called with, nor what it said."""
+        CALLS.add(1, tool, outcome)
+        log.info("actor=%s session=%s tool=%s outcome=%s", desk.actor, desk.session, tool, outcome)
 
     async def _called(self, caller: Caller, name: str, given: dict[str, Any] | None) -> str:
         """Return what a tool says. Which there are may be a question to files, or to a server."""

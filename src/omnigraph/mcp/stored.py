@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from omnigraph.api.query import QueryResult
@@ -108,7 +108,7 @@ class _Call:
             one.name: turn.given[one.name] for one in self.query.params if one.name in turn.given
         }
         given = {name: value for name, value in own.items() if value is not None}
-        return _called(Turn(turn.desk, given, turn.cancel), self.query, params)
+        return _called(replace(turn, given=given), self.query, params)
 
 
 def _called(turn: Turn, query: StoredQuery, params: dict[str, Any]) -> str:

@@ -114,8 +114,8 @@ def propose(turn: Turn) -> str:
                 raise
             lines[-1] = f"{done.outcome} into {into}, commit {done.commit_id}"
     else:
-        lines.append(diff_text(turn, branch, into))
-    return lines_text("\n".join(lines).splitlines(), turn.budget)
+        lines += diff_text(turn, branch, into).split("\n")
+    return lines_text(lines, turn.budget)
 
 
 def _preview_lines(seen: MergeResult) -> list[str]:

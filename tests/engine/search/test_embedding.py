@@ -133,6 +133,16 @@ def other(graph):
 ADD = 'query m() { insert Doc { slug: "new", text: "gamma" } }'
 
 
+def test_a_preview_refuses_what_the_write_would(graph):
+    head = graph.snapshot().commit_id
+    with other(graph) as asking:
+        for preview in (True, False):
+            with pytest.raises(SpaceMismatchError):
+                asking.mutate(ADD, preview=preview)
+    assert graph.mutate(ADD, preview=True).commit_id is None
+    assert graph.snapshot().commit_id == head
+
+
 def test_a_column_remembers_who_filled_it_and_refuses_questions_of_another_model(graph):
     with other(graph) as asking:
         with pytest.raises(

@@ -28,6 +28,7 @@ _EXTRAS = (
     ("spark", "pyspark", "jobs on Spark"),
     ("server", "granian", "serving over HTTP"),
     ("server", "cedarpy", "access policies"),
+    ("mcp", "mcp", "tools for agents"),
     ("aws", "boto3", "tokens from AWS"),
     ("notebook", "pandas", "to_pandas"),
     ("notebook", "polars", "to_polars"),

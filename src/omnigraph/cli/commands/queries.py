@@ -26,7 +26,7 @@ from omnigraph.cli.options import (
     ParamsOption,
     PreviewOption,
 )
-from omnigraph.cli.output import UsageError, say, say_json
+from omnigraph.cli.output import EXIT_FAILURE, UsageError, say, say_json, warn
 from omnigraph.cli.request import given_params, json_or_text
 from omnigraph.cli.shared import sharing
 from omnigraph.cli.target import Place
@@ -64,6 +64,27 @@ def list_queries(asked: OnGraph, json: JsonOption = False) -> None:
         kind = "write" if one.mutation else "read"
         told = f"  {one.description}" if one.description else ""
         say(f"{kind:5} {one.signature}{told}".translate(CONTROLS))
+
+
+@app.command()
+@sharing
+def check(asked: OnGraph, json: JsonOption = False) -> None:
+    """Check the stored queries of a graph against the schema of main, as a server does.
+
+    Exits with 1 if one of them is wrong.
+
+    Example: `omnigraph queries check ./company.omni`
+    """
+    with asked.place().open("queries check", local=True) as graph:
+        found = graph.check_queries()
+    if json:
+        say_json(found)
+    else:
+        for one in found.broken:
+            warn(f"error: {one.error}")
+        say(f"{found.queries} stored queries, {len(found.broken)} of them wrong")
+    if found.broken:
+        raise typer.Exit(EXIT_FAILURE)
 
 
 @app.command()

@@ -89,6 +89,19 @@ def commit_changes(
     return session.commit(revalidate, preconditions, result=result)
 
 
+def check_changes(
+    session: WriteSession, changes: ChangeSet, catalog: Catalog, filled: Sequence[Filled]
+) -> None:
+    """Return only if the changes could be committed to what the session's snapshot is.
+
+    Raises:
+        ConstraintError: a rule of the schema is broken.
+        SpaceMismatchError: another model made the vectors of a column.
+    """
+    validate(changes, session.base, catalog)
+    record_fills(session, filled)
+
+
 def record_fills(session: WriteSession, filled: Sequence[Filled]) -> None:
     """Let the commit say which model made the vectors of a column.
 

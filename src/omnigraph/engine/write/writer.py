@@ -22,11 +22,10 @@ from omnigraph.engine.contract import Catalogs
 from omnigraph.engine.image.cache import ImageCache
 from omnigraph.engine.search.embedder import Embedder
 from omnigraph.engine.write.change_set import ChangeSet
-from omnigraph.engine.write.commit import OvertakenError, commit_changes
+from omnigraph.engine.write.commit import OvertakenError, check_changes, commit_changes
 from omnigraph.engine.write.embed import fill_vectors, fills
 from omnigraph.engine.write.mutate import run_mutation
 from omnigraph.engine.write.request import MutationRequest, request_hash
-from omnigraph.engine.write.validate import validate
 from omnigraph.errors import BadRequestError
 from omnigraph.storage.commit.session import UNCONDITIONAL, SchemaChangedError
 from omnigraph.storage.files.records import Commit
@@ -108,7 +107,7 @@ class GraphWriter:
         filled = fills(mutated.changes, catalog, self._embedder)
         budget.check("mutate")
         if request.preview:
-            validate(changes, session.base, catalog)
+            check_changes(session, changes, catalog, filled)
             return told(nodes, edges, None)
         with unstoppable():
             made = commit_changes(session, changes, catalog, asked, [nodes, edges], filled=filled)
