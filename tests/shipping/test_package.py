@@ -32,7 +32,8 @@ def dist(tmp_path_factory):
 def test_the_wheel_has_every_file_of_the_package_and_nothing_else(dist):
     (wheel,) = dist.glob("*.whl")
     with zipfile.ZipFile(wheel) as opened:
-        packed = {name for name in opened.namelist() if ".dist-info/" not in name}
+        every = opened.namelist()
+        packed = {name for name in every if ".dist-info/" not in name}
         metadata = next(name for name in opened.namelist() if name.endswith("/METADATA"))
         told = opened.read(metadata).decode()
         (entries,) = [name for name in opened.namelist() if name.endswith("/entry_points.txt")]
@@ -46,6 +47,8 @@ def test_the_wheel_has_every_file_of_the_package_and_nothing_else(dist):
     assert "omnigraph/py.typed" in packed
     assert f"Version: {__version__}" in told
     assert "Requires-Python: >=3.11" in told
+    assert "License-Expression: MIT AND BSD-3-Clause AND ISC" in told
+    assert any(name.endswith("licenses/src/omnigraph/web/vendor/THIRD_PARTY.txt") for name in every)
     for name in ("omnigraph =", "omnigraph-server =", "omnigraph-local ="):
         assert name in commands
 

@@ -102,6 +102,20 @@ def test_a_cell_with_a_key_opens_its_node_and_neighbours_lead_on(visitor):
     expect(inspector.get_by_role("heading", name="Platform")).to_be_visible()
 
 
+def test_a_query_under_way_is_stopped_and_nobody_waits_for_it(visitor):
+    page = visitor.page
+    held = []
+    page.route("**/query", lambda route: held.append(route))
+    visitor.go("query", q=NAMES)
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("button", name="Run")).to_be_visible()
+    expect(page.locator(".pane")).to_have_text("Stopped.")
+    page.unroute_all()
+    page.get_by_role("button", name="Run").click()
+    expect(page.locator(".vt-row")).to_have_count(6)
+    assert len(held) == 1
+
+
 @pytest.mark.parametrize("kind", ["CSV", "JSON lines", "Arrow"])
 def test_rows_become_files(visitor, kind, tmp_path):
     page = visitor.go("query", q=TEAM, p='{"team":"platform"}')

@@ -119,7 +119,7 @@ def test_files_go_to_a_branch_and_from_there_into_main(page, scheme):
         {"name": f"{scheme}.jsonl", "mimeType": "", "buffer": line.encode()},
         {"name": "Team.csv", "mimeType": "text/csv", "buffer": table.encode()},
     ]
-    found.locator("#files").set_input_files(files)
+    found.locator("#files").set_input_files(files) if scheme == "light" else drop(found, files)
     expect(found.get_by_label("What Team.csv holds")).to_have_value("Team")
     found.get_by_role("button", name="Load", exact=True).click()
     expect(found.get_by_role("heading", name=f"Loaded into load/{scheme}")).to_be_visible()
@@ -133,6 +133,20 @@ def test_files_go_to_a_branch_and_from_there_into_main(page, scheme):
     expect(found.get_by_role("heading", name="Merged")).to_be_visible()
     found.get_by_role("button", name="Look at main").click()
     expect(found.locator(".side .item", has_text="Team")).to_be_visible()
+
+
+def drop(page, files):
+    """Let files fall onto the page, as from a folder."""
+    given = [(one["name"], one["buffer"].decode()) for one in files]
+    fallen = page.evaluate_handle(
+        """(files) => {
+          const held = new DataTransfer();
+          for (const [name, text] of files) held.items.add(new File([text], name));
+          return held;
+        }""",
+        given,
+    )
+    page.dispatch_event(".drop", "drop", {"dataTransfer": fallen})
 
 
 @SCHEMES

@@ -44,7 +44,7 @@ export class Query {
       {
         class: 'primary run',
         title: 'Ctrl-Enter or ⌘-Enter',
-        onclick: () => (this.#cancel ? this.stop() : this.run()),
+        onclick: () => (this.#cancel ? this.halt() : this.run()),
       },
       '▶ Run',
     );
@@ -318,6 +318,13 @@ export class Query {
   stop() {
     this.#cancel?.abort();
     this.#cancel = null;
+  }
+
+  /** Stop what runs because somebody said so; the server hears of it. */
+  halt() {
+    this.stop();
+    this.#form();
+    this.#present([h('div', { class: 'empty' }, 'Stopped.')]);
   }
 
   #present(parts) {

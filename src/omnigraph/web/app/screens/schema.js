@@ -6,6 +6,7 @@ import { count } from '../values.js';
 
 const TICKS = 320;
 const HEIGHT = 54;
+const PLACES = [0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74];
 
 export class Schema {
   #chosen = null;
@@ -20,7 +21,12 @@ export class Schema {
 
   #build() {
     const { catalog, colours } = this.app;
-    this.edges = bent(catalog.edges).map(({ edge, nth, many }) => this.#edge(edge, nth, many));
+    const paths = bent(catalog.edges).map(({ edge, nth, many }) => ({
+      edge,
+      path: edgePath(this.byName.get(edge.from), this.byName.get(edge.to), nth, many),
+    }));
+    named(paths, this.boxes);
+    this.edges = paths.map(({ edge, path }) => this.#edge(edge, path));
     this.groups = this.boxes.map((box) => this.#box(box, colours.of(box.name)));
     const arrow = s(
       'marker',
@@ -119,8 +125,7 @@ export class Schema {
     return { group, name };
   }
 
-  #edge(edge, nth, many) {
-    const path = edgePath(this.byName.get(edge.from), this.byName.get(edge.to), nth, many);
+  #edge(edge, path) {
     const line = s('path', {
       class: 'edge',
       d: path.d,
@@ -308,11 +313,12 @@ function edgePath(a, b, nth, many) {
   if (a === b) {
     const up = nth % 2 === 0 ? -1 : 1;
     const reach = 46 + 24 * Math.floor(nth / 2);
+    const x = a.x + a.width / 2 - 34; // beside the middle, where other edges leave
     const y = a.y + (up * HEIGHT) / 2;
+    const end = y + up * reach * 0.78 + (up < 0 ? -4 : 12);
     return {
-      d: `M${a.x - 26} ${y}C${a.x - 34} ${y + up * reach} ${a.x + 34} ${y + up * reach} ${a.x + 26} ${y}`,
-      x: a.x,
-      y: y + up * (reach * 0.78) + (up < 0 ? -4 : 12),
+      d: `M${x - 22} ${y}C${x - 30} ${y + up * reach} ${x + 30} ${y + up * reach} ${x + 22} ${y}`,
+      at: () => ({ x, y: end }),
     };
   }
   const [dx, dy] = [b.x - a.x, b.y - a.y];
@@ -321,8 +327,29 @@ function edgePath(a, b, nth, many) {
   const middle = { x: (a.x + b.x) / 2 - (dy / length) * side, y: (a.y + b.y) / 2 + (dx / length) * side };
   const from = rim(a, middle);
   const to = rim(b, middle);
-  const half = { x: (from.x + 2 * middle.x + to.x) / 4, y: (from.y + 2 * middle.y + to.y) / 4 };
-  return { d: `M${from.x} ${from.y}Q${middle.x} ${middle.y} ${to.x} ${to.y}`, x: half.x, y: half.y + 4 };
+  const along = (one, t) => (1 - t) ** 2 * from[one] + 2 * t * (1 - t) * middle[one] + t ** 2 * to[one];
+  return {
+    d: `M${from.x} ${from.y}Q${middle.x} ${middle.y} ${to.x} ${to.y}`,
+    at: (t) => ({ x: along('x', t), y: along('y', t) + 4 }),
+  };
+}
+
+// Names stand near the middle of their edges, unless another name or a box is there.
+function named(paths, boxes) {
+  const taken = boxes.map(({ x, y, width }) => ({ x, y, width, height: HEIGHT }));
+  const free = (one) =>
+    taken.every(
+      (other) =>
+        Math.abs(other.x - one.x) * 2 > other.width + one.width ||
+        Math.abs(other.y - one.y) * 2 > other.height + one.height,
+    );
+  const isLoop = ({ edge }) => edge.from === edge.to;
+  for (const { edge, path } of [...paths].sort((a, b) => isLoop(b) - isLoop(a))) {
+    const places = PLACES.map((t) => ({ ...path.at(t), width: 8 * edge.word.length + 8, height: 20 }));
+    const place = places.find(free) ?? places[0];
+    taken.push(place);
+    Object.assign(path, { x: place.x, y: place.y });
+  }
 }
 
 // Where a line from the middle of a box to a point leaves the box.
