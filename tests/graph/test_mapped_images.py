@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -359,3 +361,51 @@ def test_columns_that_were_renamed_added_and_dropped_are_seen_under_the_new_sche
             assert graph.query(COUNT).to_dicts() == [{"n": ROWS}]
             settle()
     assert "read" not in told
+
+
+CHILD = """
+import resource, sys
+import omnigraph
+from omnigraph.engine.image import shelf
+from omnigraph.graph import GraphOptions
+import omnigraph.engine.read.reader, omnigraph.compiler.query.parser, lance
+shelf.LEAST_ROWS = 100
+place, cache, text = sys.argv[1:]
+def held():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) * 1_024
+with omnigraph.connect(place, read_only=True, options=GraphOptions(cache=cache or None)) as graph:
+    graph.query("query q() { match { $a: P { k: \\"none\\" } } return { $a.k as k } }")
+    before = held()
+    found = [graph.query(text).to_dicts() for _ in range(3)][-1]
+    print(held() - before, found)
+"""
+NEIGHBOURS = 'query q() { match { $a: P { k: "p7" } $a e $b } return { count($b) as n } }'
+
+
+def test_a_process_that_maps_holds_none_of_the_tables_itself(place, tmp_path):
+    rows = 400_000
+    with omnigraph.init(tmp_path / "large", shelves.SCHEMA, options=FAST) as graph:
+        names = pa.array([f"p{at:012d}" for at in range(rows)])
+        names = pa.concat_arrays([pa.array(["p7"]), names])
+        ends = {"from": names, "to": pa.concat_arrays([names[1:], names[:1]])}
+        graph.load({"P": pa.table({"k": names}), "E": pa.table(ends)}, engine="inline")
+    with opened(tmp_path / "large", tmp_path / "cache") as graph:
+        graph.build_cache()
+        settle()
+    size = sum(one.bytes for one in kept_in(tmp_path / "cache"))
+    told = []
+    for cache in (str(tmp_path / "cache"), ""):
+        done = subprocess.run(
+            [sys.executable, "-c", CHILD, str(tmp_path / "large"), cache, NEIGHBOURS],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        grew, _, answer = done.stdout.partition(" ")
+        told.append((int(grew), answer))
+    (mapped_bytes, mine), (_, theirs) = told
+    assert mine == theirs
+    assert mapped_bytes < size / 4, "the files were copied into the memory of the process"

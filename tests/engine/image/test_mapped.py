@@ -181,6 +181,21 @@ def test_who_has_mapped_a_file_keeps_it_when_it_is_removed(folder):
     assert arrays["a"].tolist() == ARRAYS["a"].tolist()
 
 
+def test_what_writers_left_behind_goes_once_nobody_can_be_at_work_on_it(folder, monkeypatch):
+    (folder / "arrays.0123.data").write_bytes(b"of one that died")
+    (folder / ".arrays.0123").write_bytes(b"{")
+    before = {path.name for path in folder.iterdir()}
+    mapped.sweep(folder, 3_600)
+    assert {path.name for path in folder.iterdir()} == before
+    monkeypatch.setattr(mapped, "_boot", lambda: "another")
+    assert read_arrays(folder, "arrays") is not None
+    mapped.sweep(folder, -1)
+    left = {path.name for path in folder.iterdir()}
+    data = {name: data_of(folder, name).name for name in ("arrays", "column")}
+    assert left == {"arrays.json", "column.json", *data.values(), f".{data['arrays']}.another"}
+    assert read_column(folder, "column") is not None
+
+
 def test_files_are_for_their_user_alone(folder):
     modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
     assert modes == {0o600}

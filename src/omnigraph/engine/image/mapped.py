@@ -13,6 +13,7 @@ import logging
 import math
 import os
 import secrets
+import time
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -272,6 +273,30 @@ def remove(folder: Path, name: str) -> None:
     for path in folder.glob(f"{name}.*.data"):
         path.unlink(missing_ok=True)
         (folder / _checked(path.name)).unlink(missing_ok=True)
+
+
+def sweep(folder: Path, older_than_s: float) -> None:
+    """Unlink what no note names: of writers that died, and of times before the machine was started.
+
+    Args:
+        folder: where files are.
+        older_than_s: a writer may be at work on whatever is younger.
+    """
+    named = {_file_of(folder / f"{name}{_NOTE}") for name in names_in(folder)}
+    alive = named | {f"{name}{_NOTE}" for name in names_in(folder)}
+    alive |= {_checked(name) for name in named if name is not None}
+    for path in (*folder.glob("*.data"), *folder.glob(".*")):
+        if path.name in alive or path.is_dir():
+            continue
+        if time.time() - path.lstat().st_mtime > older_than_s:
+            path.unlink(missing_ok=True)
+
+
+def _file_of(note: Path) -> str | None:
+    try:
+        return str(json.loads(note.read_bytes())["file"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _checked(data: str) -> str:
