@@ -136,7 +136,8 @@ def test_a_hostile_note_makes_nothing_readable(folder):
     note = folder / "arrays.json"
     text = note.read_text()
     for was, now in (
-        ('"int64", 1000', '"int64", 1000000000'),
+        ('"int64", [1000]', '"int64", [1000000000]'),
+        ('"int64", [1000]', '"int64", [-1, -1000]'),
         ('"int64"', '"object"'),
         ('[0, "int64"', '[-64, "int64"'),
         ('"said": {', '"said": {"x": 1}, "said_": {'),

@@ -34,7 +34,7 @@ FORMAT = 1
 _NOTE = ".json"
 _ALIGNED = 64
 _PIECE = 1 << 24
-_DTYPES = frozenset({"int32", "int64", "uint32"})
+_DTYPES = frozenset({"bool", "float32", "float64", "int32", "int64", "uint32"})
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 FAULTS = METRICS.counter(
@@ -66,12 +66,12 @@ def write_arrays(folder: Path, name: str, arrays: Arrays, said: Mapping[str, Any
     places: dict[str, list[Any]] = {}
     at = 0
     for key, array in arrays.items():
-        places[key] = [at, str(array.dtype), len(array)]
+        places[key] = [at, str(array.dtype), list(array.shape)]
         at += -(-array.nbytes // _ALIGNED) * _ALIGNED
 
     def write(out: _Summing) -> None:
         for array in arrays.values():
-            data = memoryview(np.ascontiguousarray(array).data).cast("B")
+            data = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
             out.write(data)
             out.write(bytes(-len(data) % _ALIGNED))
 
@@ -85,14 +85,27 @@ def read_arrays(folder: Path, name: str) -> tuple[dict[str, Numbers], Mapping[st
         return None
     arrays: dict[str, Numbers] = {}
     try:
-        for key, (at, dtype, count) in found.said["arrays"].items():
-            if dtype not in _DTYPES:
-                raise ValueError(dtype)
-            arrays[key] = np.frombuffer(found.buffer, dtype, count, at)
+        for key, (at, dtype, shape) in found.said["arrays"].items():
+            if dtype not in _DTYPES or at < 0 or any(side < 0 for side in shape):
+                raise ValueError(f"{dtype} {shape}")
+            flat = np.frombuffer(found.buffer, dtype, math.prod(shape), at)
+            arrays[key] = flat.reshape(shape)
     except (KeyError, TypeError, ValueError) as error:
         _drop(folder, name, f"unreadable: {error}")
         return None
     return arrays, found.said
+
+
+def held_bytes(*arrays: Numbers | None) -> int:
+    """Return the memory that arrays hold; those of a file hold none."""
+    return sum(one.nbytes for one in arrays if one is not None and not _is_of_a_file(one))
+
+
+def _is_of_a_file(array: Numbers) -> bool:
+    behind: object = array
+    while isinstance(behind, np.ndarray):
+        behind = behind.base
+    return isinstance(behind, pa.Buffer)
 
 
 def write_column(folder: Path, name: str, column: pa.Array, said: Mapping[str, Any]) -> None:

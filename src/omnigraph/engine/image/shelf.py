@@ -67,6 +67,10 @@ class ShelvedBase:
     commit_id: str
     """A commit that states this version, or one above it."""
 
+    def file(self, kind: str, column: str) -> str:
+        """Return the name under which something made of a column is kept."""
+        return f"{kind}-{_short(column)}"
+
     def column(self, name: str) -> pa.Array | None:
         """Return a column without reading it; None if it is not kept."""
         found = mapped.read_column(self.folder, _column_file(name))
