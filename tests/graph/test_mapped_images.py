@@ -4,18 +4,20 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import omnigraph
+from omnigraph.base.budget import checkpoint
 from omnigraph.engine.image import mapped, shelf, table
 from omnigraph.engine.image.folders import CacheFolderError
 from omnigraph.engine.image.shelf_upkeep import kept_in
 from omnigraph.engine.read import images
 from omnigraph.engine.topology import csr
-from omnigraph.errors import StorageError
+from omnigraph.errors import BudgetExceededError, StorageError
 from omnigraph.storage.tables.handle import Tables as Kept
 from omnigraph.storage.tables.scan import Reader
 from tests.support import shelves
@@ -313,7 +315,6 @@ def test_without_a_word_files_are_below_the_home(place, tmp_path, monkeypatch):
 
 
 def test_a_query_that_can_be_answered_does_not_wait_for_a_build(place, monkeypatch):
-    import threading
 
     gate, begun, walk = threading.Event(), threading.Event(), images.build_csr
 
@@ -409,3 +410,46 @@ def test_a_process_that_maps_holds_none_of_the_tables_itself(place, tmp_path):
     (mapped_bytes, mine), (_, theirs) = told
     assert mine == theirs
     assert mapped_bytes < size / 4, "the files were copied into the memory of the process"
+
+
+def test_a_build_that_fails_is_told_once_and_leaves_the_query_to_do_it(place, monkeypatch, caplog):
+    failing, walk = [True], images.build_csr
+
+    def broken(*ends):
+        if failing:
+            raise MemoryError("too much")
+        return walk(*ends)
+
+    monkeypatch.setattr(images, "build_csr", broken)
+    with opened(place, None) as graph:
+        expected = plainly_two(place)
+        for _ in range(2):
+            assert graph.query(TWO, params={"k": "p7"}).to_dicts() == expected
+            settle()
+        assert caplog.text.count("work in the background failed") == 1
+        with pytest.raises(BudgetExceededError, match="too much"):
+            graph.query(TWO, params={"k": "p7"})  # now it makes what it needs itself
+        failing.clear()
+        assert graph.query(TWO, params={"k": "p7"}).to_dicts() == expected
+
+
+def plainly_two(place):
+    with omnigraph.connect(place, options=FAST) as graph:
+        return graph.query(TWO, params={"k": "p7"}).to_dicts()
+
+
+def test_closing_a_graph_stops_what_is_built_for_it(place, monkeypatch):
+    begun, walk = threading.Event(), images.build_csr
+
+    def endless(*ends):
+        begun.set()
+        while True:
+            checkpoint("reading edges")
+        return walk(*ends)
+
+    monkeypatch.setattr(images, "build_csr", endless)
+    with omnigraph.connect(place, options=FAST) as graph:
+        for _ in range(2):
+            graph.query(TWO, params={"k": "p7"})
+        assert begun.wait(60)
+    settle()
