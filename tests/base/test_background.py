@@ -1,4 +1,6 @@
 import logging
+import subprocess
+import sys
 import threading
 
 from omnigraph.base.background import Background
@@ -77,3 +79,24 @@ def test_a_forked_child_begins_with_an_empty_line():
     assert line.start("a", lambda: None)
     assert line.wait(60)
     gate.set()
+
+
+def test_a_process_ends_although_work_goes_on():
+    script = """
+import threading
+from omnigraph.base.background import BACKGROUND
+from omnigraph.base.budget import checkpoint
+begun = threading.Event()
+def forever():
+    begun.set()
+    while True:
+        checkpoint("waiting")
+BACKGROUND.start("a", forever)
+BACKGROUND.start("b", lambda: print("never"))
+assert begun.wait(60)
+print("the end")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "the end\n", "")

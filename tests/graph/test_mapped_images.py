@@ -2,18 +2,22 @@
 
 import json
 import shutil
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import omnigraph
+from omnigraph.base.budget import checkpoint
 from omnigraph.engine.image import mapped, shelf, table
 from omnigraph.engine.image.folders import CacheFolderError
 from omnigraph.engine.image.shelf_upkeep import kept_in
 from omnigraph.engine.read import images
 from omnigraph.engine.topology import csr
-from omnigraph.errors import StorageError
+from omnigraph.errors import BudgetExceededError, StorageError
 from omnigraph.storage.tables.handle import Tables as Kept
 from omnigraph.storage.tables.scan import Reader
 from tests.support import shelves
@@ -311,7 +315,6 @@ def test_without_a_word_files_are_below_the_home(place, tmp_path, monkeypatch):
 
 
 def test_a_query_that_can_be_answered_does_not_wait_for_a_build(place, monkeypatch):
-    import threading
 
     gate, begun, walk = threading.Event(), threading.Event(), images.build_csr
 
@@ -359,3 +362,94 @@ def test_columns_that_were_renamed_added_and_dropped_are_seen_under_the_new_sche
             assert graph.query(COUNT).to_dicts() == [{"n": ROWS}]
             settle()
     assert "read" not in told
+
+
+CHILD = """
+import resource, sys
+import omnigraph
+from omnigraph.engine.image import shelf
+from omnigraph.graph import GraphOptions
+import omnigraph.engine.read.reader, omnigraph.compiler.query.parser, lance
+shelf.LEAST_ROWS = 100
+place, cache, text = sys.argv[1:]
+def held():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) * 1_024
+with omnigraph.connect(place, read_only=True, options=GraphOptions(cache=cache or None)) as graph:
+    graph.query("query q() { match { $a: P { k: \\"none\\" } } return { $a.k as k } }")
+    before = held()
+    found = [graph.query(text).to_dicts() for _ in range(3)][-1]
+    print(held() - before, found)
+"""
+NEIGHBOURS = 'query q() { match { $a: P { k: "p7" } $a e $b } return { count($b) as n } }'
+
+
+def test_a_process_that_maps_holds_none_of_the_tables_itself(place, tmp_path):
+    rows = 400_000
+    with omnigraph.init(tmp_path / "large", shelves.SCHEMA, options=FAST) as graph:
+        names = pa.array([f"p{at:012d}" for at in range(rows)])
+        names = pa.concat_arrays([pa.array(["p7"]), names])
+        ends = {"from": names, "to": pa.concat_arrays([names[1:], names[:1]])}
+        graph.load({"P": pa.table({"k": names}), "E": pa.table(ends)}, engine="inline")
+    with opened(tmp_path / "large", tmp_path / "cache") as graph:
+        graph.build_cache()
+        settle()
+    size = sum(one.bytes for one in kept_in(tmp_path / "cache"))
+    told = []
+    for cache in (str(tmp_path / "cache"), ""):
+        done = subprocess.run(
+            [sys.executable, "-c", CHILD, str(tmp_path / "large"), cache, NEIGHBOURS],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        grew, _, answer = done.stdout.partition(" ")
+        told.append((int(grew), answer))
+    (mapped_bytes, mine), (_, theirs) = told
+    assert mine == theirs
+    assert mapped_bytes < size / 4, "the files were copied into the memory of the process"
+
+
+def test_a_build_that_fails_is_told_once_and_leaves_the_query_to_do_it(place, monkeypatch, caplog):
+    failing, walk = [True], images.build_csr
+
+    def broken(*ends):
+        if failing:
+            raise MemoryError("too much")
+        return walk(*ends)
+
+    monkeypatch.setattr(images, "build_csr", broken)
+    with opened(place, None) as graph:
+        expected = plainly_two(place)
+        for _ in range(2):
+            assert graph.query(TWO, params={"k": "p7"}).to_dicts() == expected
+            settle()
+        assert caplog.text.count("work in the background failed") == 1
+        with pytest.raises(BudgetExceededError, match="too much"):
+            graph.query(TWO, params={"k": "p7"})  # now it makes what it needs itself
+        failing.clear()
+        assert graph.query(TWO, params={"k": "p7"}).to_dicts() == expected
+
+
+def plainly_two(place):
+    with omnigraph.connect(place, options=FAST) as graph:
+        return graph.query(TWO, params={"k": "p7"}).to_dicts()
+
+
+def test_closing_a_graph_stops_what_is_built_for_it(place, monkeypatch):
+    begun, walk = threading.Event(), images.build_csr
+
+    def endless(*ends):
+        begun.set()
+        while True:
+            checkpoint("reading edges")
+        return walk(*ends)
+
+    monkeypatch.setattr(images, "build_csr", endless)
+    with omnigraph.connect(place, options=FAST) as graph:
+        for _ in range(2):
+            graph.query(TWO, params={"k": "p7"})
+        assert begun.wait(60)
+    settle()

@@ -37,6 +37,7 @@ class Background:
         self._stopped = threading.Event()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
+        self._ends_with_process = False
 
     def start(self, key: Hashable, work: Callable[[], None]) -> bool:
         """Put work in line unless the same is there; return whether it will be done.
@@ -52,6 +53,10 @@ class Background:
                 return False
             self._keys.add(key)
             self._line.append((key, work))
+            if not self._ends_with_process:
+                # Only now: what is registered last is called first, before the libraries it uses.
+                atexit.register(self.stop)
+                self._ends_with_process = True
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, daemon=True, name="omnigraph-background"
@@ -113,4 +118,3 @@ BACKGROUND = Background()
 """That of this process."""
 
 os.register_at_fork(after_in_child=lambda: BACKGROUND.forked())
-atexit.register(BACKGROUND.stop)

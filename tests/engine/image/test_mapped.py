@@ -136,7 +136,8 @@ def test_a_hostile_note_makes_nothing_readable(folder):
     note = folder / "arrays.json"
     text = note.read_text()
     for was, now in (
-        ('"int64", 1000', '"int64", 1000000000'),
+        ('"int64", [1000]', '"int64", [1000000000]'),
+        ('"int64", [1000]', '"int64", [-1, -1000]'),
         ('"int64"', '"object"'),
         ('[0, "int64"', '[-64, "int64"'),
         ('"said": {', '"said": {"x": 1}, "said_": {'),
@@ -179,6 +180,21 @@ def test_who_has_mapped_a_file_keeps_it_when_it_is_removed(folder):
     mapped.remove(folder, "arrays")
     assert not list(folder.glob("arrays*"))
     assert arrays["a"].tolist() == ARRAYS["a"].tolist()
+
+
+def test_what_writers_left_behind_goes_once_nobody_can_be_at_work_on_it(folder, monkeypatch):
+    (folder / "arrays.0123.data").write_bytes(b"of one that died")
+    (folder / ".arrays.0123").write_bytes(b"{")
+    before = {path.name for path in folder.iterdir()}
+    mapped.sweep(folder, 3_600)
+    assert {path.name for path in folder.iterdir()} == before
+    monkeypatch.setattr(mapped, "_boot", lambda: "another")
+    assert read_arrays(folder, "arrays") is not None
+    mapped.sweep(folder, -1)
+    left = {path.name for path in folder.iterdir()}
+    data = {name: data_of(folder, name).name for name in ("arrays", "column")}
+    assert left == {"arrays.json", "column.json", *data.values(), f".{data['arrays']}.another"}
+    assert read_column(folder, "column") is not None
 
 
 def test_files_are_for_their_user_alone(folder):

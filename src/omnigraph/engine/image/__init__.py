@@ -3,6 +3,6 @@
 `arrays` (array types, sets of integers), `hashes` and `ids` (id to position), `columns` and
 `table` (values by position, with an overlay of changes), `layers` (what a version keeps of its
 base), `blobs` (described, not held), `analyzer` and `postings` (text), `blocks`, `prefix` and
-`vectors`, `folders`, `mapped`, `shelf_upkeep` and `shelf` (images in files), `cache` (all of it
-within a memory budget).
+`vectors`, `folders`, `mapped`, `shelf_upkeep`, `shelf` and `shelved_search` (images in files),
+`cache` (all of it within a memory budget).
 """

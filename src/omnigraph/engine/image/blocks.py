@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from omnigraph.base.budget import checkpoint
 from omnigraph.engine.image.arrays import Floats, Ints, Mask, at_least_kth
+from omnigraph.engine.image.mapped import held_bytes
 
 Matrix = npt.NDArray[np.float32]
 
@@ -65,7 +66,7 @@ class Blocks:
     def nbytes(self) -> int:
         """Memory held."""
         arrays = (self.rows, self.offsets, self.directions, self.width_cos, self.width_sin)
-        return sum(array.nbytes for array in arrays)
+        return held_bytes(*arrays)
 
     def candidates(
         self, matrix: UnitVectors, unit: Matrix, k: int, held: Mask | None

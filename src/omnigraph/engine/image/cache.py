@@ -25,10 +25,16 @@ from omnigraph.engine.image.arrays import one_array
 from omnigraph.engine.image.blobs import described
 from omnigraph.engine.image.layers import layers_of
 from omnigraph.engine.image.mapped import FAULTS
-from omnigraph.engine.image.postings import Postings, build_lists, with_changes
+from omnigraph.engine.image.postings import Postings, TermLists, build_lists, with_changes
 from omnigraph.engine.image.shelf import Shelf, ShelvedBase
+from omnigraph.engine.image.shelved_search import (
+    find_lists,
+    find_vectors,
+    keep_lists,
+    keep_vectors,
+)
 from omnigraph.engine.image.table import BaseTable, Renamed, TableImage, fresh_image
-from omnigraph.engine.image.vectors import Vectors, build_base
+from omnigraph.engine.image.vectors import VectorBase, Vectors, build_base
 from omnigraph.storage.delta.warm import rows_since
 from omnigraph.storage.files.records import TableVersion
 from omnigraph.storage.kernel import Kernel
@@ -249,11 +255,13 @@ class ImageCache:
         """Return the postings of a text column; the lists of its base are shared by versions."""
 
         def build() -> Postings:
+            shelved, column = image.base.shelved, image.base_key(prop)
             lists = self.get(
-                ("lists", image.base, image.base_key(prop)),
-                lambda: build_lists(image.base_array(prop)),
+                ("lists", image.base, column),
+                lambda: find_lists(shelved, column) or self._lists(image, prop),
                 lambda found: found.nbytes,
                 lambda _: (image.base,),
+                store=lambda found: keep_lists(shelved, column, found),
             )
             return with_changes(lists, layers_of(image), _changed(image, prop))
 
@@ -264,17 +272,34 @@ class ImageCache:
         """Return the vectors of a column; the matrix of its base is shared by versions."""
 
         def build() -> Vectors:
+            shelved, column = image.base.shelved, image.base_key(prop)
             base = self.get(
-                ("matrix", image.base, image.base_key(prop)),
-                lambda: build_base(image.base_array(prop)),
+                ("matrix", image.base, column),
+                lambda: self._matrix(image, prop),
                 lambda found: found.nbytes,
                 lambda _: (image.base,),
+                store=lambda found: keep_vectors(shelved, column, found),
             )
             changed = _changed(image, prop)
             return Vectors(base, layers_of(image), None if changed is None else build_base(changed))
 
         key = ("vectors", image, prop)
         return self.get(key, build, lambda found: found.nbytes, lambda _: (image.base,), image)
+
+    def _lists(self, image: TableImage, prop: str) -> TermLists:
+        made = build_lists(image.base_array(prop))
+        image.base.grew = True
+        return made
+
+    def _matrix(self, image: TableImage, prop: str) -> VectorBase:
+        values = image.base_array(prop)
+        found = find_vectors(image.base.shelved, image.base_key(prop), values)
+        if found is None:
+            found = build_base(values)
+            image.base.grew = True
+        if image.base.shelved is not None:
+            found.settled = self.store
+        return found
 
     def get(
         self,

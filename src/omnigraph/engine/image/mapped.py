@@ -13,6 +13,7 @@ import logging
 import math
 import os
 import secrets
+import time
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ FORMAT = 1
 _NOTE = ".json"
 _ALIGNED = 64
 _PIECE = 1 << 24
-_DTYPES = frozenset({"int32", "int64", "uint32"})
+_DTYPES = frozenset({"bool", "float32", "float64", "int32", "int64", "uint32"})
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 FAULTS = METRICS.counter(
@@ -65,12 +66,12 @@ def write_arrays(folder: Path, name: str, arrays: Arrays, said: Mapping[str, Any
     places: dict[str, list[Any]] = {}
     at = 0
     for key, array in arrays.items():
-        places[key] = [at, str(array.dtype), len(array)]
+        places[key] = [at, str(array.dtype), list(array.shape)]
         at += -(-array.nbytes // _ALIGNED) * _ALIGNED
 
     def write(out: _Summing) -> None:
         for array in arrays.values():
-            data = memoryview(np.ascontiguousarray(array).data).cast("B")
+            data = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
             out.write(data)
             out.write(bytes(-len(data) % _ALIGNED))
 
@@ -84,14 +85,27 @@ def read_arrays(folder: Path, name: str) -> tuple[dict[str, Numbers], Mapping[st
         return None
     arrays: dict[str, Numbers] = {}
     try:
-        for key, (at, dtype, count) in found.said["arrays"].items():
-            if dtype not in _DTYPES:
-                raise ValueError(dtype)
-            arrays[key] = np.frombuffer(found.buffer, dtype, count, at)
+        for key, (at, dtype, shape) in found.said["arrays"].items():
+            if dtype not in _DTYPES or at < 0 or any(side < 0 for side in shape):
+                raise ValueError(f"{dtype} {shape}")
+            flat = np.frombuffer(found.buffer, dtype, math.prod(shape), at)
+            arrays[key] = flat.reshape(shape)
     except (KeyError, TypeError, ValueError) as error:
         _drop(folder, name, f"unreadable: {error}")
         return None
     return arrays, found.said
+
+
+def held_bytes(*arrays: Numbers | None) -> int:
+    """Return the memory that arrays hold; those of a file hold none."""
+    return sum(one.nbytes for one in arrays if one is not None and not _is_of_a_file(one))
+
+
+def _is_of_a_file(array: Numbers) -> bool:
+    behind: object = array
+    while isinstance(behind, np.ndarray):
+        behind = behind.base
+    return isinstance(behind, pa.Buffer)
 
 
 def write_column(folder: Path, name: str, column: pa.Array, said: Mapping[str, Any]) -> None:
@@ -272,6 +286,30 @@ def remove(folder: Path, name: str) -> None:
     for path in folder.glob(f"{name}.*.data"):
         path.unlink(missing_ok=True)
         (folder / _checked(path.name)).unlink(missing_ok=True)
+
+
+def sweep(folder: Path, older_than_s: float) -> None:
+    """Unlink what no note names: of writers that died, and of times before the machine was started.
+
+    Args:
+        folder: where files are.
+        older_than_s: a writer may be at work on whatever is younger.
+    """
+    named = {_file_of(folder / f"{name}{_NOTE}") for name in names_in(folder)}
+    alive = named | {f"{name}{_NOTE}" for name in names_in(folder)}
+    alive |= {_checked(name) for name in named if name is not None}
+    for path in (*folder.glob("*.data"), *folder.glob(".*")):
+        if path.name in alive or path.is_dir():
+            continue
+        if time.time() - path.lstat().st_mtime > older_than_s:
+            path.unlink(missing_ok=True)
+
+
+def _file_of(note: Path) -> str | None:
+    try:
+        return str(json.loads(note.read_bytes())["file"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _checked(data: str) -> str:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from omnigraph.engine.image.analyzer import analyze_column
 from omnigraph.engine.image.arrays import Floats, Ints, Mask, at_least_kth, distinct
 from omnigraph.engine.image.layers import Layers, unchanged
+from omnigraph.engine.image.mapped import held_bytes
 
 K1, B = 1.2, 0.75
 
@@ -44,7 +45,7 @@ class TermLists:
     def nbytes(self) -> int:
         """Memory held, the vocabulary's Python strings included (estimated at 150 bytes each)."""
         arrays = (self.offsets, self.docs, self.counts, self.lengths, self.has_text)
-        return sum(array.nbytes for array in arrays) + 150 * len(self.vocabulary)
+        return held_bytes(*arrays) + 150 * len(self.vocabulary)
 
     def of(self, term: str) -> tuple[Ints, Ints]:
         """Return the rows that have a term, ascending, and how often each has it."""

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from omnigraph.base.budget import checkpoint
 from omnigraph.engine.image.arrays import Ints, Mask, at_least_kth
 from omnigraph.engine.image.blocks import UnitVectors, margin_of, similar_to
+from omnigraph.engine.image.mapped import held_bytes
 
 Matrix = npt.NDArray[np.float32]
 
@@ -42,7 +43,7 @@ class Prefix:
     @property
     def nbytes(self) -> int:
         """Memory held."""
-        return self.axes.nbytes + self.heads.nbytes + self.rests.nbytes
+        return held_bytes(self.axes, self.heads, self.rests)
 
     def candidates(
         self, matrix: UnitVectors, unit: Matrix, k: int, held: Mask | None

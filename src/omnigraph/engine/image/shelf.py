@@ -37,6 +37,7 @@ from omnigraph.engine.image.shelf_upkeep import (
     put_text,
     remove_tree,
     shrink,
+    sweep,
 )
 from omnigraph.storage.files.layout import lance_branch
 from omnigraph.storage.files.records import TableVersion
@@ -65,6 +66,10 @@ class ShelvedBase:
     """Columns that are never kept."""
     commit_id: str
     """A commit that states this version, or one above it."""
+
+    def file(self, kind: str, column: str) -> str:
+        """Return the name under which something made of a column is kept."""
+        return f"{kind}-{_short(column)}"
 
     def column(self, name: str) -> pa.Array | None:
         """Return a column without reading it; None if it is not kept."""
@@ -241,7 +246,10 @@ class Shelf:
     def settle(self) -> None:
         """Hold the size, oldest use first, and let go of what the graph let go of."""
         self.drop_gone()
-        if self.root is not None and self.options.max_bytes is not None:
+        if self.root is None:
+            return
+        sweep(self.root)
+        if self.options.max_bytes is not None:
             shrink(self.root, self.options.max_bytes)
 
     def _kept(self) -> Iterator[tuple[Path, str, str | None, int]]:

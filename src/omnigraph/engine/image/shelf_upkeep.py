@@ -18,6 +18,8 @@ from omnigraph.engine.image.mapped import FAULTS
 
 ABOUT = "about.json"
 _GONE = ".gone-"
+_AT_WORK_S = 3_600.0
+"""A writer that is still at work began its file not longer ago than this."""
 
 
 class About(TypedDict):
@@ -70,6 +72,17 @@ def faults_in(base: KeptBase) -> list[str]:
                 FAULTS.add(1, "unusable")
                 mapped.remove(folder, name)
     return told
+
+
+def sweep(root: Path) -> None:
+    """Take away what processes that died left behind."""
+    for graph in folders_in(root):
+        for lineage in folders_in(graph):
+            for _, place in bases_in(lineage):
+                for folder in (place, *folders_in(place)):
+                    mapped.sweep(folder, _AT_WORK_S)
+        for left in (*graph.glob(f"{_GONE}*"), *graph.glob(f"*/{_GONE}*")):
+            remove_tree(left)
 
 
 def shrink(root: Path, most: int) -> None:

@@ -7,6 +7,7 @@ double precision, so the same row has bit-equal distances on every path.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,6 +19,7 @@ from omnigraph.base.background import BACKGROUND
 from omnigraph.engine.image.arrays import Floats, Ints, Mask, at_least_kth, members
 from omnigraph.engine.image.blocks import Blocks, build_blocks, margin_of, similar_to
 from omnigraph.engine.image.layers import Layers, unchanged
+from omnigraph.engine.image.mapped import held_bytes
 from omnigraph.engine.image.prefix import Prefix, build_prefix
 
 Matrix = npt.NDArray[np.float32]
@@ -48,13 +50,15 @@ class VectorBase:
     _scans: int = 0
     _blocks: Blocks | None = None
     _prefix: Prefix | None = None
+    settled: Callable[[], None] | None = None
+    """Told when a shortcut was made, or found to be of no use."""
     _stage: int = 0
     """How many of the shortcuts were tried: blocks first, then a prefix."""
 
     @property
     def nbytes(self) -> int:
         """Memory held beyond the column itself."""
-        held = self.scale.nbytes + (self.valid.nbytes if self.valid is not None else 0)
+        held = held_bytes(self.scale, self.valid)
         held += self._blocks.nbytes if self._blocks is not None else 0
         return held + (self._prefix.nbytes if self._prefix is not None else 0)
 
@@ -112,10 +116,31 @@ class VectorBase:
         elif self._stage == 1:
             self._prefix = build_prefix(self.matrix, self.scale)
         self._stage += 1
+        if self.settled is not None:
+            self.settled()
+
+    @property
+    def shortcuts(self) -> tuple[int, Blocks | None, Prefix | None]:
+        """How many shortcuts were tried, and those that are of use."""
+        return self._stage, self._blocks, self._prefix
+
+    def take_over(self, stage: int, blocks: Blocks | None, prefix: Prefix | None) -> None:
+        """Use shortcuts that were made before."""
+        self._stage, self._blocks, self._prefix = stage, blocks, prefix
 
 
 def build_base(column: pa.FixedSizeListArray) -> VectorBase:
     """Return the matrix of a vector column; the values are not copied."""
+    matrix, valid = matrix_of(column)
+    norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
+    tame = bool(((norms == 0) | ((norms > _SMALL) & (norms < _LARGE))).all())
+    with np.errstate(divide="ignore"):
+        scale = np.where((norms > 0) & tame, 1.0 / norms, 0.0).astype(np.float32)
+    return VectorBase(matrix, valid, scale, tame)
+
+
+def matrix_of(column: pa.FixedSizeListArray) -> tuple[Matrix, Mask | None]:
+    """Return a vector column by row, zeros for null, and which rows have a vector."""
     dim = column.type.list_size
     flat = column.values.slice(column.offset * dim, len(column) * dim)
     matrix = flat.to_numpy(zero_copy_only=False).astype(np.float32, copy=False).reshape(-1, dim)
@@ -123,11 +148,7 @@ def build_base(column: pa.FixedSizeListArray) -> VectorBase:
     if column.null_count:
         valid = column.is_valid().to_numpy(zero_copy_only=False)
         matrix = np.where(valid[:, None], matrix, np.float32(0))
-    norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
-    tame = bool(((norms == 0) | ((norms > _SMALL) & (norms < _LARGE))).all())
-    with np.errstate(divide="ignore"):
-        scale = np.where((norms > 0) & tame, 1.0 / norms, 0.0).astype(np.float32)
-    return VectorBase(matrix, valid, scale, tame)
+    return matrix, valid
 
 
 @dataclass(frozen=True)

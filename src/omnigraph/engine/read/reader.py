@@ -549,14 +549,14 @@ class GraphReader:
         """Build behind the queries what one of them needs, by asking it of whole tables once."""
         called = current()
         limits = Limits() if called is None else replace(called.limits, seconds=None)
+        images = self._images_of(snapshot, catalog)  # of now: others will be at hand by then
 
         def build() -> None:
             line = current()
             stopped = _Either(self._closed, None if line is None else line.cancelled)
-            images = self._images_of(snapshot, catalog)
-            plan = self.plans.plan(compiled, snapshot, catalog, images)
             try:
                 with Budget(limits, self._clock, stopped) as budget:
+                    plan = self.plans.plan(compiled, snapshot, catalog, images)
                     run_read(plan.prepared, images, bound, budget, None)
             finally:
                 self._built.keep(key, True)
