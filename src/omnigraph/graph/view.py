@@ -116,7 +116,9 @@ class GraphView:
         """
         TURNS.give_way()
         state = self._state
-        with state.query_budget(limits, cancel) as budget:
+        # By name a cluster is asked for, whose jobs take as long as they take.
+        begin = state.job_budget if engine == "spark" else state.query_budget
+        with begin(limits, cancel) as budget:
             snapshot = self._take()  # a store that does not answer is waited for no longer either
             text = read_query(source, params)
             other = self._elsewhere(snapshot, text, name, params, engine, spark)
@@ -162,7 +164,7 @@ class GraphView:
         Raises:
             UnsupportedOnSparkError: Spark does not run one of its operators.
         """
-        with self._state.query_budget(None):
+        with self._state.job_budget(None):
             text = read_query(source, params)
             found = self._elsewhere(self._take(), text, name, params, "spark", session)
         assert found is not None, "it was asked for"
@@ -252,7 +254,9 @@ class GraphView:
         batches come from Spark task by task.
         """
         TURNS.give_way()
-        budget = self._state.query_budget(limits, cancel)
+        state = self._state
+        begin = state.job_budget if engine == "spark" else state.query_budget  # as in `query`
+        budget = begin(limits, cancel)
         try:
             with budget.current():
                 given = (self._take(), read_query(source, params), name, params)

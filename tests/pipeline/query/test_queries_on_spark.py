@@ -155,7 +155,7 @@ def check(session, seed, questions=3):
 
 
 def test_random_queries_answer_on_spark_as_they_do_here(session):
-    for seed in (10, 35, 38):
+    for seed in (10, 38):
         check(session, seed)
 
 

@@ -88,6 +88,7 @@ class Matcher:
     """By variable and type: two negations may use one name for different things."""
     best: Best | None = None
     _count: int = 0
+    _edge_pairs: dict[tuple[str, Direction], DataFrame] = field(default_factory=dict)
 
     def run(self, stages: Sequence[Stage], rows: Bound | None) -> Bound:
         """Return the rows that some operators make of others; of nothing, if there are none."""
@@ -197,11 +198,20 @@ class Matcher:
             return Bound(rows.frame.join(pairs, ends, "left_semi"), rows.slots)
         if op.max_hops > 1:
             pairs = self._walked(op, rows, pairs)
+        else:  # most rows of most tables do not matter: they need not be told apart
+            starts = rows.frame.selectExpr(f"{rows.named(op.src)} as start").distinct()
+            pairs = pairs.join(starts, _col(_NEAR) == _col("start"), "left_semi").distinct()
         frame = rows.frame.join(pairs, rows.col(op.src) == _col(_NEAR))
         return self._arrived(op, Bound(frame, rows.slots))
 
     def _pairs(self, op: Expand) -> DataFrame:
-        """Return which node leads to which, each pair once."""
+        """Return which node leads to which, by every edge; one plan for all steps alike."""
+        key = (op.edge, op.direction)
+        if key not in self._edge_pairs:
+            self._edge_pairs[key] = self._made_pairs(op)
+        return self._edge_pairs[key]
+
+    def _made_pairs(self, op: Expand) -> DataFrame:
         edges = self._edges(op)
         (var,) = {slot.var for slot in edges.slots.values()}
         src, dst = edges.named(var, SRC), edges.named(var, DST)
@@ -209,11 +219,11 @@ class Matcher:
         back = edges.frame.selectExpr(f"{dst} as {_NEAR}", f"{src} as {_FAR}")
         match op.direction:
             case Direction.OUT:
-                return out.distinct()
+                return out
             case Direction.IN:
-                return back.distinct()
+                return back
             case Direction.BOTH:
-                return out.union(back).distinct()
+                return out.union(back)
 
     def _walked(self, op: Expand, rows: Bound, pairs: DataFrame) -> DataFrame:
         """Return which start leads where: at the depth it is first reached, if within the bounds.
@@ -221,7 +231,7 @@ class Matcher:
         The start is visited from the beginning; a stored self-loop leads back to it at depth 1.
         """
         if self._type_of(op, near=True) != op.dst_type:  # no second step exists
-            return pairs if op.min_hops == 1 else pairs.limit(0)
+            return pairs.distinct() if op.min_hops == 1 else pairs.limit(0)
         starts = rows.frame.selectExpr(f"{rows.named(op.src)} as {_NEAR}").distinct()
         frontier = starts.selectExpr(f"{_NEAR}", f"{_NEAR} as {_FAR}")
         seen, kept = frontier, []

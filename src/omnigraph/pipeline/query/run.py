@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as NotYetError
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -140,13 +140,13 @@ class SparkQuery:
                     except NotYetError:
                         checkpoint("Spark")
             except Exception as error:
-                context.cancelJobGroup(group)
                 if _is_of_spark(error):
                     raise SparkError(f"the Spark job failed: {_told(error)}") from error
                 raise
-            except BaseException:
-                context.cancelJobGroup(group)
-                raise
+            finally:
+                while not job.done():  # it may have been planning yet, with no job to cancel
+                    context.cancelJobGroup(group)
+                    wait([job], _LOOK_S)
 
 
 def session_argument(given: object) -> SparkSession:
