@@ -72,6 +72,9 @@ from omnigraph.api.texts import (
     SchemaText,
 )
 from omnigraph.api.upkeep import (
+    CacheContents,
+    CachedTable,
+    CachePurged,
     Cleaned,
     CleanupStats,
     Cloned,
@@ -128,6 +131,7 @@ LOADED = LoadResult(
     True,
     "act-1",
 )
+CACHED = CachedTable("g.omni", "nodes/1", None, 3, 4, 5, 6, ("torn",))
 HOLDER = LockHolder("branch:main", "load", 42, "here", 1_777)
 STORED = StoredQuery("q", "q_q", "about", None, False, (StoredParam("x", "int", False),), True)
 STEP = SchemaStep("add_type", {"type_kind": "node", "name": "X"}, "add node type 'X'")
@@ -332,6 +336,9 @@ SAMPLES: list[tuple[Shape, str]] = [
         "location branch data versions indexes other table_key total",
     ),
     (DiskUsage("g.omni", (DiskUse("nodes/1", None),)), "uri datasets"),
+    (CACHED, "uri location branch version rows bytes used_at faults"),
+    (CacheContents("cache", 7, None, (CACHED,)), "folder bytes max_bytes tables"),
+    (CachePurged("cache", None, 7), "folder uri bytes"),
     (HOLDER, "name operation pid host since"),
     (LockList((HOLDER,)), "locks"),
     (LockBroken("branch:main", None), "name holder broken"),

@@ -147,6 +147,13 @@ REFUSED = [
     ["repair"],
     ["lock", "show"],
     ["lock", "break", "branch:main"],
+    ["algorithm", "degrees"],
+    ["algorithm", "connected-components"],
+    ["algorithm", "pagerank"],
+    ["algorithm", "shortest-path", "--from", "Person", "Ann", "--to", "Person", "Cé"],
+    ["cache", "list"],
+    ["cache", "build"],
+    ["cache", "purge"],
     ["embed", "--graph"],
     ["serve"],
 ]

@@ -67,10 +67,7 @@ class AskedAlgorithm:
     @contextmanager
     def _opened(self, operation: str, branch: str) -> Iterator[Algorithms]:
         place, at = self.graph.place(), self.state.snapshot
-        with place.open(operation, read_only=self.write is None) as opened:
-            if place.is_remote:
-                yield opened.algorithms  # which a server does not have; it says so
-                return
+        with place.open(operation, local=True, read_only=self.write is None) as opened:
             graph = opened if self.write is None else place.as_writer(opened, self.actor)
             view = graph.branch(branch) if at is None else graph.at(at)
             yield view.algorithms

@@ -10,7 +10,7 @@ from omnigraph.cli.given import OnGraph
 from omnigraph.cli.options import BranchOption, JsonOption
 from omnigraph.cli.output import UsageError, say, say_json
 from omnigraph.cli.shared import sharing
-from omnigraph.cli.target import Place
+from omnigraph.cli.target import Place, require_local
 
 app = typer.Typer(
     help="Show, build and take away what is kept on this machine's disk.", no_args_is_help=True
@@ -35,6 +35,7 @@ def list_files(
 
     settings = asked.settings()
     uri = asked.find_uri(settings)
+    require_local(uri or "", "cache list")
     options = Place(settings, uri or "").options()
     found = cache_contents(options, check=check)
     if uri is not None:
@@ -96,6 +97,7 @@ def purge_files(
         raise UsageError("which graph is meant?", hint="name it, or say --all")
     if everything and asked.is_said:
         raise UsageError("a graph and --all are given", hint="drop one")
+    require_local(uri or "", "cache purge")
     done = purge_cache(uri, Place(settings, uri or "").options())
     if json:
         say_json(done)
