@@ -1,15 +1,18 @@
 """`/mcp` of a server: the same tools behind its tokens, its policy and its walls."""
 
 import json
+import os
 import shutil
+import sys
 
 import httpx2
 import pytest
 
 import omnigraph
+from omnigraph.cli.app import run
 from tests.mcp.asking import asking_http
 from tests.mcp.conftest import EXAMPLES
-from tests.support.servers import server_process
+from tests.support.servers import environment, server_process, server_thread
 
 TOKENS = '{"act-mira": "token-of-mira", "act-agent": "token-of-agent", "act-eve": "token-of-eve"}'
 SETTINGS = """
@@ -192,13 +195,32 @@ def test_a_client_of_before_this_protocol_is_answered_too(server, http):
     assert json.dumps(names).count("q_") == 12
 
 
-def test_without_the_tools_there_is_no_such_route(template, tmp_path, http):
-    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
-    arguments = ("company.omni", "--bind", "127.0.0.1:0", "--tools", "none")
-    with server_process(tmp_path, *arguments) as server:
-        server.hear_address()
-        answer = http.post(f"{server.address}/mcp", json=LIST, headers=TYPES)
+def test_without_the_tools_there_is_no_such_route(company, http, capsys):
+    place = str(company / "company.omni")
+    with server_thread(place, tools="none") as address:
+        answer = http.post(f"{address}/mcp", json=LIST, headers=TYPES)
         assert answer.status_code == 404
-    with server_process(tmp_path, *arguments[:-1], "raed") as server:
-        assert server.process.wait(120) == 1
-        assert "did you mean `read`?" in server.notes.read_text()
+    assert run(["serve", place, "--bind", "127.0.0.1:0", "--tools", "raed"]) == 1
+    assert "did you mean `read`?" in capsys.readouterr().err
+
+
+def test_a_server_without_tokens_has_an_agent_that_is_nobody(company, monkeypatch):
+    for name in os.environ:  # noqa: TID251 - what this machine may have set
+        if name not in environment():
+            monkeypatch.delenv(name)
+    with server_thread(str(company / "company.omni")) as address, asking_http(address) as agent:
+        branch = agent.told("start_work", task="t")["branch"]
+        assert branch == "agents/anonymous/t"
+        text = 'query m() { insert Meeting { subject: "x", held_at: now(), recorded: false } }'
+        done = agent.told("change", query=text, branch=branch)
+        assert agent.refused("change", query=text, branch="main").startswith("denied")
+        with omnigraph.connect(address) as graph:
+            assert graph.commits.get(done["commit"]).actor_id is None
+
+
+def test_without_the_library_the_answer_names_its_extra(company, http, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with server_thread(str(company / "company.omni")) as address:
+        answer = http.post(f"{address}/mcp", json=LIST, headers=TYPES)
+    assert (answer.status_code, answer.json()["class"]) == (400, "MissingExtraError")
+    assert 'pip install "omnigraph[mcp]"' in answer.json()["hint"]
