@@ -14,7 +14,7 @@ export {
   indentOnInput,
   syntaxHighlighting,
 } from '@codemirror/language';
-export { lintGutter, lintKeymap, setDiagnostics } from '@codemirror/lint';
+export { lintGutter, nextDiagnostic, setDiagnostics } from '@codemirror/lint';
 export { EditorState, Prec } from '@codemirror/state';
 export {
   EditorView,

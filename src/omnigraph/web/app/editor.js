@@ -129,7 +129,7 @@ export class Editor {
         ...cm.defaultKeymap,
         ...cm.historyKeymap,
         ...cm.completionKeymap,
-        ...cm.lintKeymap,
+        { key: 'F8', run: cm.nextDiagnostic },
       ]),
       cm.EditorView.updateListener.of((update) => {
         if (update.docChanged && !this.#silent) on.change(this.text);
