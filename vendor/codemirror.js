@@ -11,7 +11,6 @@ export {
   HighlightStyle,
   StreamLanguage,
   bracketMatching,
-  indentOnInput,
   syntaxHighlighting,
 } from '@codemirror/language';
 export { lintGutter, nextDiagnostic, setDiagnostics } from '@codemirror/lint';
@@ -23,6 +22,5 @@ export {
   highlightActiveLineGutter,
   keymap,
   lineNumbers,
-  placeholder,
 } from '@codemirror/view';
 export { tags } from '@lezer/highlight';
