@@ -38,6 +38,7 @@ for (const name of bundles) {
     target: 'es2022',
     minify: true,
     metafile: true,
+    charset: 'utf8',
     legalComments: 'none',
     logLevel: 'error',
   });

@@ -11,10 +11,9 @@ export {
   HighlightStyle,
   StreamLanguage,
   bracketMatching,
-  indentOnInput,
   syntaxHighlighting,
 } from '@codemirror/language';
-export { lintGutter, lintKeymap, setDiagnostics } from '@codemirror/lint';
+export { lintGutter, nextDiagnostic, setDiagnostics } from '@codemirror/lint';
 export { EditorState, Prec } from '@codemirror/state';
 export {
   EditorView,
@@ -23,6 +22,5 @@ export {
   highlightActiveLineGutter,
   keymap,
   lineNumbers,
-  placeholder,
 } from '@codemirror/view';
 export { tags } from '@lezer/highlight';

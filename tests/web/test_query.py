@@ -169,7 +169,8 @@ def test_the_past_is_read_and_not_written(visitor, served):
     expect(page.locator(".problem")).to_contain_text("the past cannot be written to")
 
 
-def test_stored_queries_are_shown_where_a_server_has_them(visitor):
+@pytest.mark.parametrize("layout", ["arrow", "json"])
+def test_stored_queries_are_shown_where_a_server_has_them(visitor, layout):
     page = visitor.page
     param = {"name": "team", "kind": "string", "nullable": False}
     stored = {"name": "crew", "description": "Who is there", "mutation": False, "params": [param]}
@@ -177,6 +178,10 @@ def test_stored_queries_are_shown_where_a_server_has_them(visitor):
 
     def rows(route):
         asked.append(route.request.post_data_json)
+        if layout == "json":
+            found = [{"who": "ada"}, {"who": "<b>bo</b>"}]
+            route.fulfill(json={"columns": ["who"], "rows": found})
+            return
         table = pa.table({"who": ["ada", "<b>bo</b>"]})
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as out:

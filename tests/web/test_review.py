@@ -90,6 +90,7 @@ def test_rows_settled_in_the_page_are_those_the_command_line_merges(visitor, fol
     row(page, "ada").get_by_label("Keep main").check()
     row(page, "bo").get_by_label("Take dev").check()
     row(page, "cy").get_by_label("By property").check()
+    expect(page.get_by_text("4 conflicts to resolve")).to_be_visible()  # nothing is assumed
     row(page, "cy").get_by_label("Side of city").select_option("dev")
     row(page, "cy").get_by_label("Side of age").select_option("a value")
     row(page, "cy").get_by_label("Value of age").fill("77")

@@ -1,6 +1,8 @@
 // Asks the server whose page this is, and nobody else. The token lives in this module alone: typed
 // once per tab, kept for the tab only if somebody says so, never in an address or a cookie.
 
+import { tableFromIPC } from '../vendor/arrow.js';
+
 const HOME = new URL('..', document.baseURI);
 const KEPT = 'omnigraph.token';
 const ARROW = 'application/vnd.apache.arrow.stream';
@@ -55,11 +57,13 @@ export class Api {
     return this.#json('POST', path, { query, content, type });
   }
 
-  /** Ask for rows as an Arrow stream. */
-  async arrow(path, body, how) {
-    const answer = await this.#ask('POST', path, { body, accept: ARROW, ...how });
+  /** Ask for rows as columns: an Arrow stream, or JSON where a route has nothing else. */
+  async rows(path, body, how) {
+    const answer = await this.#ask('POST', path, { body, accept: `${ARROW}, application/json;q=0.5`, ...how });
+    const isArrow = answer.headers.get('content-type')?.startsWith(ARROW);
     const bytes = new Uint8Array(await answer.arrayBuffer());
-    return { bytes, commit: answer.headers.get('omnigraph-commit'), ms: serverTime(answer) };
+    const table = isArrow ? tableFromIPC(bytes, { useBigInt: true }) : tableOf(bytes);
+    return { table, bytes: bytes.length, ms: serverTime(answer) };
   }
 
   /** Ask for bytes or lines that are to be saved. */
@@ -108,6 +112,16 @@ export class Api {
     else sessionStorage.removeItem(KEPT);
     return true;
   }
+}
+
+function tableOf(bytes) {
+  const { columns, rows } = JSON.parse(new TextDecoder().decode(bytes));
+  const names = columns ?? Object.keys(rows[0] ?? {});
+  return {
+    numRows: rows.length,
+    schema: { fields: names.map((name) => ({ name, type: null })) },
+    getChildAt: (at) => ({ at: (row) => rows[row][names[at]] ?? null }),
+  };
 }
 
 async function refusal(answer) {

@@ -67,10 +67,9 @@ export class Conflicts {
   }
 
   #chose(one, value, detail) {
-    const resolution =
-      value === 'columns' ? { columns: Object.fromEntries(one.columns.map((name) => [name, 'ours'])) } : value;
-    this.resolutions.settle(one, resolution);
-    this.#details(one, detail, value === 'columns' ? resolution : null);
+    const byProperty = value === 'columns' ? {} : null;
+    this.resolutions.settle(one, byProperty ? null : value);
+    this.#details(one, detail, byProperty);
     this.settled();
   }
 
@@ -80,6 +79,8 @@ export class Conflicts {
       : Object.keys(one.ours ?? one.theirs ?? {}).filter(
           (name) => name !== 'id' && [one.base, one.ours, one.theirs].some((image) => image?.[name] != null),
         );
+    // What was chosen property by property so far; it counts once every property has its value.
+    const draft = byProperty && { columns: { ...byProperty.columns }, values: { ...byProperty.values } };
     const image = (row, name) => (row ? valueOf(row[name]) : h('span', { class: 'dim' }, 'no row'));
     fill(
       place,
@@ -87,7 +88,7 @@ export class Conflicts {
         h(
           'tr',
           {},
-          h('th', { scope: 'row' }, name, byProperty && this.#sides(one, byProperty, name)),
+          h('th', { scope: 'row' }, name, draft && this.#sides(one, names, draft, name)),
           h('td', { class: 'was' }, image(one.base, name)),
           h('td', { class: 'now' }, image(one.ours, name)),
           h('td', { class: 'now' }, image(one.theirs, name)),
@@ -97,49 +98,39 @@ export class Conflicts {
   }
 
   // Of each property either side, or a value by hand.
-  #sides(one, resolution, name) {
-    const given = resolution.values?.[name];
+  #sides(one, names, draft, name) {
+    const given = draft.values[name];
     const value = h('input', {
       'aria-label': `Value of ${name}`,
       hidden: given === undefined,
       value: given === undefined ? '' : String(given),
       oninput: () => said(),
     });
-    const side = h(
-      'select',
-      { 'aria-label': `Side of ${name}`, onchange: () => said() },
-      [
-        ['ours', this.target],
-        ['theirs', this.source],
-        ['value', 'a value'],
-      ].map(([word, text]) =>
-        h(
-          'option',
-          { value: word, selected: word === (given !== undefined ? 'value' : resolution.columns?.[name]) },
-          text,
-        ),
-      ),
+    const chosen = given !== undefined ? 'value' : (draft.columns[name] ?? '');
+    const words = { '': 'choose…', ours: this.target, theirs: this.source, value: 'a value' };
+    const options = Object.entries(words).map(([word, text]) =>
+      h('option', { value: word, selected: word === chosen }, text),
     );
+    const side = h('select', { 'aria-label': `Side of ${name}`, onchange: () => said() }, options);
     const said = () => {
-      const now = this.resolutions.of(one); // other properties were settled meanwhile
-      const { [name]: _, ...columns } = now.columns ?? {};
-      const { [name]: __, ...values } = now.values ?? {};
+      delete draft.columns[name];
+      delete draft.values[name];
       value.hidden = side.value !== 'value';
-      if (side.value === 'value') values[name] = typed(value.value, one.ours?.[name] ?? one.theirs?.[name]);
-      else columns[name] = side.value;
-      this.resolutions.settle(one, {
-        ...(Object.keys(columns).length && { columns }),
-        ...(Object.keys(values).length && { values }),
-      });
+      const byHand = value.hidden ? undefined : typed(value.value, one.ours?.[name] ?? one.theirs?.[name]);
+      if (byHand !== undefined) draft.values[name] = byHand;
+      else if (value.hidden && side.value) draft.columns[name] = side.value;
+      const whole = names.every((each) => each in draft.columns || each in draft.values);
+      this.resolutions.settle(one, whole ? { columns: { ...draft.columns }, values: { ...draft.values } } : null);
       this.settled();
     };
     return h('div', { class: 'side-choice' }, side, value);
   }
 }
 
-// A value typed for a property that has numbers or truths stays one.
+// A value typed for a property that has numbers or truths is one; nothing typed is none yet.
 function typed(text, like) {
   if (typeof like === 'string') return text;
+  if (text === '') return undefined;
   try {
     return JSON.parse(text);
   } catch (error) {

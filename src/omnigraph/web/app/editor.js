@@ -108,7 +108,6 @@ export class Editor {
       cm.highlightActiveLineGutter(),
       cm.history(),
       cm.drawSelection(),
-      cm.indentOnInput(),
       cm.bracketMatching(),
       cm.closeBrackets(),
       cm.lintGutter(),
@@ -121,7 +120,6 @@ export class Editor {
         interactionDelay: 0,
       }),
       cm.EditorView.domEventHandlers({ beforeinput: typedOver }),
-      cm.placeholder('match { $p: … } return { $p.… }'),
       cm.EditorView.contentAttributes.of({ 'aria-label': 'Query text', spellcheck: 'false' }),
       cm.Prec.highest(cm.keymap.of([run, { key: 'Tab', run: cm.acceptCompletion }])),
       cm.keymap.of([
@@ -129,7 +127,7 @@ export class Editor {
         ...cm.defaultKeymap,
         ...cm.historyKeymap,
         ...cm.completionKeymap,
-        ...cm.lintKeymap,
+        { key: 'F8', run: cm.nextDiagnostic },
       ]),
       cm.EditorView.updateListener.of((update) => {
         if (update.docChanged && !this.#silent) on.change(this.text);

@@ -1,6 +1,5 @@
 // A result as a file, and as a link.
 
-import { tableFromIPC } from '../vendor/arrow.js';
 import { toast } from './dialogs.js';
 import { h, save } from './dom.js';
 import { csvCell, isNumber, shown } from './values.js';
@@ -50,8 +49,7 @@ async function rows(screen, accept, ending) {
 }
 
 async function csv(screen) {
-  const { bytes } = await screen.app.api.arrow('/query', screen.body);
-  const table = tableFromIPC(bytes, { useBigInt: true });
+  const { table } = await screen.app.api.rows('/query', screen.body);
   const columns = table.schema.fields.map((field, at) => ({
     type: field.type,
     values: table.getChildAt(at),

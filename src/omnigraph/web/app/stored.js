@@ -51,7 +51,7 @@ function opened(app, one) {
     kind: one.mutation ? 'mutation' : 'read',
     text: one.query_source ?? one.source ?? null,
     params: (one.params ?? []).map(paramOf),
-    rows: (params, state, signal) => app.api.arrow(path, { params, ...state }, { signal }),
+    rows: (params, state, signal) => app.api.rows(path, { params, ...state }, { signal }),
     json: (params, state, signal) => app.api.post(path, { params, ...state }, { signal }),
     write: (params, branch, headers) => app.api.post(path, { params, branch }, { headers }),
   };

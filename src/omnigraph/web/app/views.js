@@ -1,6 +1,5 @@
 // A result seen four ways. Each asks for what it needs once the way is chosen.
 
-import { tableFromIPC } from '../vendor/arrow.js';
 import { h } from './dom.js';
 import { Picture } from './picture.js';
 import { Rows } from './table.js';
@@ -15,18 +14,18 @@ async function rowsOf(screen, run, signal) {
   const started = performance.now();
   const found = run.stored
     ? await run.stored.rows(run.body.params, screen.app.state, signal)
-    : await screen.app.api.arrow('/query', run.body, { signal });
-  const table = tableFromIPC(found.bytes, { useBigInt: true });
+    : await screen.app.api.rows('/query', run.body, { signal });
+  const { table } = found;
   const total = performance.now() - started;
   const said = [
     count(table.numRows, 'row'),
-    size(found.bytes.length),
+    size(found.bytes),
     found.ms !== null && `server ${found.ms.toFixed(1)} ms`,
     `total ${total.toFixed(0)} ms`,
   ]
     .filter(Boolean)
     .join(' · ');
-  run.rows = { table, said, commit: found.commit };
+  run.rows = { table, said };
   return run.rows;
 }
 
