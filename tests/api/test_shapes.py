@@ -65,6 +65,9 @@ from omnigraph.api.texts import (
     SchemaText,
 )
 from omnigraph.api.upkeep import (
+    CacheContents,
+    CachedTable,
+    CachePurged,
     Cleaned,
     CleanupStats,
     Cloned,
@@ -121,6 +124,7 @@ LOADED = LoadResult(
     True,
     "act-1",
 )
+CACHED = CachedTable("g.omni", "nodes/1", "dev", 3, 9, 5, 1_000, ("ids: torn",))
 HOLDER = LockHolder("branch:main", "load", 42, "here", 1_777)
 STEP = SchemaStep("add_type", {"type_kind": "node", "name": "X"}, "add node type 'X'")
 REFUSED = SchemaStep("unsupported_change", {"entity": "T.p", "reason": "no"}, "no", "keep it")
@@ -324,6 +328,9 @@ SAMPLES: list[tuple[Shape, str]] = [
         "location branch data versions indexes other table_key total",
     ),
     (DiskUsage("g.omni", (DiskUse("nodes/1", None),)), "uri datasets"),
+    (CACHED, "uri location branch version rows bytes used_at faults"),
+    (CacheContents("/c", 5, None, (CACHED,)), "folder bytes max_bytes tables"),
+    (CachePurged("/c", None, 5), "folder uri bytes"),
     (HOLDER, "name operation pid host since"),
     (LockList((HOLDER,)), "locks"),
     (LockBroken("branch:main", None), "name holder broken"),
