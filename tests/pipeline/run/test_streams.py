@@ -167,7 +167,7 @@ PROGRAM = """
     import os, sys
     import omnigraph
     from omnigraph.pipeline.run.spark import OwnSpark, SparkSettings, new_session
-    place, folder, check, fatal = sys.argv[1:]
+    place, source, check, fatal = sys.argv[1:]
     own = OwnSpark(SparkSettings(master="local[1]", memory="512m"))
     own.context()
     session = new_session()
@@ -176,29 +176,43 @@ PROGRAM = """
         def batch(frame, number):
             if fatal == "before":
                 os._exit(9)
-            sink(frame, number)
+            sink(frame.select("text"), number)
             if fatal == "behind":
                 os._exit(9)
-        source = session.readStream.schema("text string").json(folder)
-        query = source.writeStream.foreachBatch(batch).option("checkpointLocation", check)
-        query.trigger(availableNow=True).start().awaitTermination()
+        if source.endswith(".omni"):
+            options = {"changes": "true", "type": "Note"}
+            frame = session.readStream.format("omnigraph").options(**options).load(source)
+        else:
+            frame = session.readStream.schema("text string").json(source)
+        writer = frame.writeStream.foreachBatch(batch).option("checkpointLocation", check)
+        writer.trigger(availableNow=True).start().awaitTermination()
     own.stop()
 """
 
 
+def copied(graph, tmp_path, source, fatal):
+    """Copy notes into a graph by a process of its own, which may be killed on the way."""
+    command = [sys.executable, "-c", textwrap.dedent(PROGRAM), graph.uri, source]
+    done = subprocess.run(
+        [*command, str(tmp_path / "check"), fatal],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+        env=dict(os.environ),  # noqa: TID251 - a child inherits everything
+    )
+    assert done.returncode == (0 if fatal == "never" else 9), done.stderr
+
+
 @pytest.mark.exhaustive
-def test_a_driver_that_is_killed_around_a_load_loses_and_doubles_nothing(graph, tmp_path):
-    for number, fatal in enumerate(("before", "behind", "never"), start=1):
-        put(tmp_path, number, {"text": f"note {number}"})
-        command = [sys.executable, "-c", textwrap.dedent(PROGRAM), graph.uri]
-        done = subprocess.run(
-            [*command, str(tmp_path / "in"), str(tmp_path / "check"), fatal],
-            capture_output=True,
-            text=True,
-            timeout=400,
-            check=False,
-            env=dict(os.environ),  # noqa: TID251 - a child inherits everything
-        )
-        assert done.returncode == (0 if fatal == "never" else 9), done.stderr
+@pytest.mark.parametrize("kind", ["files", "changes"])
+def test_a_driver_that_is_killed_around_a_load_loses_and_doubles_nothing(graph, tmp_path, kind):
+    with omnigraph.init(str(tmp_path / "from.omni"), SCHEMA, options=FAST) as other:
+        for number, fatal in enumerate(("before", "behind", "never"), start=1):
+            put(tmp_path, number, {"text": f"note {number}"})
+            other.load(jsonl(node("Note", text=f"note {number}")), "append")
+            source = other.uri if kind == "changes" else str(tmp_path / "in")
+            copied(graph, tmp_path, source, fatal)
+        copied(graph, tmp_path, source, "never")  # Spark may have ended behind the batch run again
     notes = graph.query("match { $n: Note } return { $n.text } order { $n.text }").to_tuples()
     assert notes == [("note 1",), ("note 2",), ("note 3",)]
