@@ -65,6 +65,7 @@ class Soak:
         config = {
             "uri": self.place.uri,
             "s3": self.place.s3,
+            "cache": self.place.cache,
             "seed": self.seed,
             "number": number,
             "threads": self.threads,

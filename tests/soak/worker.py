@@ -19,6 +19,7 @@ from typing import Any
 
 import omnigraph
 from omnigraph.engine import maintain
+from omnigraph.engine.image import shelf
 from omnigraph.engine.merge import large
 from omnigraph.errors import OmniGraphError
 from omnigraph.graph import Graph
@@ -28,6 +29,7 @@ from tests.soak.places import graph_options
 
 _BLIND_AFTER = 4
 
+shelf.LEAST_ROWS = 20  # so that processes map the images of each other
 maintain.WORTH_ROWS = 20  # so that upkeep builds and continues indexes of small tables, too
 
 
@@ -79,7 +81,7 @@ class Worker:
         """Open the graph, however long its store takes to answer."""
         while True:
             try:
-                options = graph_options(self.config["s3"], self.clock)
+                options = graph_options(self.config["s3"], self.clock, self.config["cache"])
                 return omnigraph.connect(self.config["uri"], options=options)
             except OmniGraphError as error:
                 self.refused(f"open{self.config['number']}", "open", error)
