@@ -1,0 +1,107 @@
+"""Several processes and one folder of derived files: at once, and killed at the worst moment."""
+
+import subprocess
+import sys
+
+import pytest
+
+import omnigraph
+from omnigraph.engine.image import mapped, shelf_upkeep
+from omnigraph.engine.image.shelf_upkeep import faults_in, kept_in
+from tests.support import shelves
+from tests.support.fast import FAST
+from tests.support.shelves import COUNT, TWO, opened, settle, small, ways
+
+pytestmark = pytest.mark.slow
+
+CHILD = """
+import os, signal, sys
+import omnigraph
+from omnigraph.engine.image import mapped, shelf
+from omnigraph.graph import GraphOptions
+shelf.LEAST_ROWS = 100
+place, cache, dies_at = sys.argv[1], sys.argv[2], int(sys.argv[3])
+made, create = [], mapped._created
+def counted(path):
+    made.append(path)
+    if len(made) == dies_at:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return create(path)
+mapped._created = counted
+print("ready", flush=True)
+sys.stdin.readline()
+with omnigraph.connect(place, options=GraphOptions(cache=cache)) as graph:
+    graph.build_cache()
+print(len(made))
+"""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    small(monkeypatch)
+    shelves.make(tmp_path / "g")
+    return tmp_path / "g"
+
+
+def child(place, cache, dies_at=0):
+    begun = subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(place), str(cache), str(dies_at)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert begun.stdout.readline() == "ready\n"
+    return begun
+
+
+def ended(begun):
+    begun.stdin.write("\n")
+    begun.stdin.flush()
+    return begun
+
+
+def ask(graph):
+    return [graph.query(COUNT).to_dicts(), graph.query(TWO, params={"k": "p7"}).to_dicts()]
+
+
+def expected(place):
+    with omnigraph.connect(place, options=FAST) as graph:
+        return ask(graph)
+
+
+def check(place, cache):
+    """Everything is whole, and what is mapped answers like the graph."""
+    with opened(place, cache) as graph, ways() as told:
+        assert ask(graph) == expected(place)
+        settle()
+    assert "mapped" in told
+    assert [fault for one in kept_in(cache) for fault in faults_in(one)] == []
+
+
+def test_processes_that_write_the_same_files_at_once_leave_whole_ones(place, tmp_path):
+    running = [child(place, tmp_path / "cache") for _ in range(2)]
+    for one in running:
+        ended(one)
+    told = [one.communicate(timeout=120) for one in running]
+    assert [one.returncode for one in running] == [0, 0], told
+    assert sum(int(out) for out, _ in told) > 0
+    check(place, tmp_path / "cache")
+
+
+@pytest.mark.parametrize("dies_at", [2, 3])  # before a note, and before the next file
+def test_a_writer_that_is_killed_leaves_nothing_that_is_used(place, tmp_path, monkeypatch, dies_at):
+    cache = tmp_path / "cache"
+    killed = ended(child(place, cache, dies_at))
+    killed.communicate(timeout=120)
+    assert killed.returncode == -9
+    with opened(place, cache) as graph:
+        assert ask(graph) == expected(place)
+        settle()
+        graph.build_cache()
+    # What it left is swept once no writer can be at work on it any more.
+    monkeypatch.setattr(shelf_upkeep, "_AT_WORK_S", -1.0)
+    shelf_upkeep.sweep(cache)
+    notes = [one for one in cache.rglob("*.json") if one.name != shelf_upkeep.ABOUT]
+    assert {one.name for one in cache.rglob("*.data")} == {mapped._file_of(one) for one in notes}
+    check(place, cache)
