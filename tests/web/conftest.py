@@ -25,6 +25,13 @@ TEAM = """query team($team: String) {
 """
 
 
+def pytest_collection_modifyitems(items):
+    """Keep a module in one process: its browser and its server are made once."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.xdist_group(f"web-{item.path.stem}"))
+
+
 @pytest.fixture(scope="session")
 def template(tmp_path_factory):
     """The small company of the examples, on main alone: graphs with branches cannot be copied."""
@@ -51,8 +58,9 @@ def add_branches(folder):
         graph.tags.create("v1", message="as shipped")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium():
+    """A browser for one module: as long as it is there no other test can run an event loop."""
     with browsing() as found:
         yield found
 

@@ -55,6 +55,7 @@ def test_findings_stand_where_they_are_with_what_to_do(visitor):
     expect(page.locator(".findings")).to_contain_text("Person has no property `titel`")
     expect(page.locator(".findings .hint")).to_contain_text("title")
     expect(page.locator(".cm-lintRange-error")).to_have_text("$p.titel")  # behind wide characters
+    assert "titel" in page.url
     visitor.watch.allowed.add(400)
     page.keyboard.press("Control+Enter")
     expect(page.locator(".problem")).to_contain_text("T6")

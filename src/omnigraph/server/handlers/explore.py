@@ -48,7 +48,12 @@ async def lint(call: Call) -> dict[str, Any]:
     asked: LintBody = call.body
     branch, at = await state_of(call, asked.branch, asked.snapshot)
     source = Source(asked.query_source, QUERY_NAME)
-    return await call.look(lambda: linted(_catalog(call, branch, at), source))
+
+    def run(_: threading.Event) -> dict[str, Any]:
+        return linted(_catalog(call, branch, at), source)
+
+    # A long text takes its time, so it waits for a slot like a query.
+    return await call.execution.read(call.exchange, call.actor, run)
 
 
 async def me(call: Call) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from omnigraph.api.history import CommitList, GraphCommit
 from omnigraph.api.wire import Shape
 from omnigraph.api.words import CHANGE_OPS, ENTITY_KINDS, IMAGES, ChangeOp, EntityKind, Images
 from omnigraph.base.ids import BranchName
-from omnigraph.errors import ConflictError
+from omnigraph.errors import ConflictError, NotFoundError
 from omnigraph.graph.changes import sides_of
 from omnigraph.server.call import Call, authorize
 from omnigraph.server.http import ARROW, NDJSON, Flow
@@ -76,7 +76,10 @@ async def _all_commits(
         for name in graph.branches.list():
             if not authorize(rules, call.actor, Action.READ, BranchName(name), None).allowed:
                 continue
-            line = graph.commits.list(name, limit=limit, all=everything)
+            try:
+                line = graph.commits.list(name, limit=limit, all=everything)
+            except NotFoundError:  # deleted since the names were listed
+                continue
             found |= {one.graph_commit_id: one for one in line}
             if line:
                 heads[name] = line[0].graph_commit_id

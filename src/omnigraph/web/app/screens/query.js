@@ -33,7 +33,8 @@ export class Query {
     this.editor.catalog = app.catalog;
     this.params = new Params();
     this.inspector = new Inspector(app, { widen: (group, node) => this.#widened(group, node) });
-    this.checkSoon = later(() => this.check(), PAUSE_MS);
+    this.isGone = false;
+    this.checkSoon = later(() => this.#paused(), PAUSE_MS);
     this.autorun = said.q !== undefined;
     this.#build();
   }
@@ -169,6 +170,7 @@ export class Query {
   }
 
   destroy() {
+    this.isGone = true;
     this.stop();
     this.#asked++;
     this.#clear();
@@ -221,9 +223,15 @@ export class Query {
     this.editor.focus();
   }
 
+  // Browsers take only so many changes of an address, so it follows when the typing pauses.
+  #paused() {
+    if (this.isGone) return;
+    this.app.note({ q: this.text });
+    this.check();
+  }
+
   #typed() {
     this.stored = null;
-    this.app.note({ q: this.text });
     this.checkSoon();
   }
 
