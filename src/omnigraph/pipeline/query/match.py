@@ -88,6 +88,8 @@ class Matcher:
     """By variable and type: two negations may use one name for different things."""
     best: Best | None = None
     _count: int = 0
+    _types: dict[str, str] = field(default_factory=dict)
+    """The type of every node variable; of one that two negations bind, that of the last."""
     _edge_pairs: dict[tuple[str, Direction], DataFrame] = field(default_factory=dict)
 
     def run(self, stages: Sequence[Stage], rows: Bound | None) -> Bound:
@@ -135,7 +137,7 @@ class Matcher:
     # Tables
 
     def _nodes(self, var: str, type_name: str, filters: tuple[Predicate, ...]) -> Bound:
-        key = node_key(type_name)
+        key, self._types[var] = node_key(type_name), type_name
         kinds = dict(_kinds(arrow_schema(self.catalog.nodes[type_name])))
         scores = self.scores.get((var, type_name), ())
         best = self.best if self.best and any(s.name == self.best.column for s in scores) else None
@@ -230,7 +232,7 @@ class Matcher:
 
         The start is visited from the beginning; a stored self-loop leads back to it at depth 1.
         """
-        if self._type_of(op, near=True) != op.dst_type:  # no second step exists
+        if self._types[op.src] != op.dst_type:  # no second step exists
             return pairs.distinct() if op.min_hops == 1 else pairs.limit(0)
         starts = rows.frame.selectExpr(f"{rows.named(op.src)} as {_NEAR}").distinct()
         frontier = starts.selectExpr(f"{_NEAR}", f"{_NEAR} as {_FAR}")
@@ -246,12 +248,6 @@ class Matcher:
                 kept.append(reached.where(f"{_NEAR} = {_FAR}"))
             seen, frontier = seen.union(fresh), fresh
         return reduce(lambda one, other: one.union(other), kept)
-
-    def _type_of(self, op: Expand, *, near: bool) -> str:
-        edge = self.catalog.edges[op.edge]
-        forth = (edge.from_type, edge.to_type)
-        ends = forth if op.direction is not Direction.IN else forth[::-1]
-        return ends[0] if near else ends[1]
 
     def _over_edges(self, op: Expand, rows: Bound) -> Bound:
         """Bind one row per stored edge; a self-loop walked both ways is still one edge."""
@@ -272,6 +268,7 @@ class Matcher:
 
     def _arrived(self, op: Expand, rows: Bound) -> Bound:
         """Bind the far end; the node itself is joined if more of it is asked for than its id."""
+        self._types[op.dst] = op.dst_type
         if not (self.needed.get(op.dst, frozenset()) - {ID}) and not op.dst_filters:
             slot = self.slot(op.dst, ID, _TEXT)
             frame = rows.frame.withColumnRenamed(_FAR, slot.name).drop(_NEAR)
