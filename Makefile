@@ -95,7 +95,7 @@ vendor: vendor/node_modules ## bundle the libraries of the page again, with thei
 lock:            ## pin again (needs uv); names no package host
 	uv pip compile pyproject.toml $(EXTRAS) $(PIN) --output-file requirements.lock
 	uv pip compile pyproject.toml $(EXTRAS) --extra bench $(PIN) --output-file requirements-bench.lock
-	uv pip compile pyproject.toml --extra server --extra aws $(PIN) --output-file requirements-server.lock
+	uv pip compile pyproject.toml --extra server --extra mcp --extra aws $(PIN) --output-file requirements-server.lock
 	uv pip compile pyproject.toml $(EXTRAS) --extra docs $(PIN) --output-file requirements-docs.lock
 
 clean:           ## remove the environment and caches
