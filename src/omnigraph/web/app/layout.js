@@ -5,7 +5,7 @@ import { forceCollide, forceLink, forceManyBody, forceSimulation, forceX, forceY
 
 const COLD = 0.015;
 const FIRST_MS = 300;
-const SLICE_MS = 9;
+const SLICE_MS = 12;
 
 export const keyOf = (type, id) => `${type}:${id}`;
 export const reducedMotion = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
@@ -35,7 +35,7 @@ export class Layout {
       .force('y', forceY(0).strength(0.06))
       .force('apart', forceCollide((node) => node.radius + 6).iterations(1))
       .alpha(warmth)
-      .alphaDecay(nodes.length > 600 ? 0.04 : 0.025)
+      .alphaDecay(nodes.length > 600 ? 0.05 : 0.025)
       .stop();
     this.#steps(reducedMotion() ? Infinity : FIRST_MS);
     this.drawn();
