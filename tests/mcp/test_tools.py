@@ -275,9 +275,18 @@ def test_main_is_never_written(agent, graph):
     assert graph.snapshot().commit_id == head
 
 
+def test_tasks_that_differ_in_what_a_branch_name_cannot_say_have_branches_of_their_own(agent):
+    long = "merge the twins that came of the import of "
+    tasks = ("片付け", "アーカイブ", "Разобрать", "tidy", f"{long}May", f"{long}June")
+    branches = [agent.told("start_work", task=task)["branch"] for task in tasks]
+    assert len(set(branches)) == len(tasks)
+    assert branches[3] == "agents/bot/tidy"
+    assert [agent.told("start_work", task=task)["branch"] for task in tasks] == branches
+
+
 def test_work_goes_to_a_branch_with_actor_session_and_message(agent, graph):
     begun = agent.told("start_work", task="Tidy up: Ünïcode & more, a name that is much too long")
-    assert begun["branch"] == "agents/bot/tidy-up-n-code-more-a-name-that-is-much"
+    assert begun["branch"] == "agents/bot/tidy-up-n-code-more-a-name-that-is-much-c58b8d"
     assert begun["is_new"] is True
     again = agent.told("start_work", task="Tidy up: Ünïcode & more, a name that is much too long")
     assert (again["branch"], again["is_new"]) == (begun["branch"], False)

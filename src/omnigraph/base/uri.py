@@ -73,7 +73,7 @@ def local_file(text: str) -> Path | None:
 
 
 def parse_uri(text: str | os.PathLike[str]) -> GraphUri:
-    """Parse a plain path, `file://` or `s3://` address; dot segments are resolved lexically.
+    """Parse a plain path, `file://` or `s3://` address; dot segments of a path are resolved.
 
     A `~` in front of a plain path is the home folder, as in a shell.
 
@@ -106,7 +106,7 @@ def parse_uri(text: str | os.PathLike[str]) -> GraphUri:
                 raise BadRequestError(
                     f"'{text}' lacks a bucket or prefix", hint="s3://bucket/prefix"
                 )
-            return GraphUri("s3", parts.netloc, parts.path.strip("/"))
+            return GraphUri("s3", parts.netloc, _prefix(text, parts.path.strip("/")))
         case _:
             raise BadRequestError(
                 f"'{scheme}://' is not a storage address", hint="use a path, file:// or s3://"
@@ -122,6 +122,16 @@ def _on_disk(text: str, path: str) -> GraphUri:
             hint="choose another folder",
         )
     return GraphUri("file", "", absolute)
+
+
+def _prefix(text: str, path: str) -> str:
+    """Return a prefix of keys; stores have no folders, so nothing says what dots would mean."""
+    if not {"", ".", ".."}.isdisjoint(path.split("/")):
+        raise BadRequestError(
+            f"{text!r} cannot hold a graph: a part of its prefix is empty, . or ..",
+            hint="s3://bucket/prefix",
+        )
+    return path
 
 
 def _split(text: str) -> SplitResult:

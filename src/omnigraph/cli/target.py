@@ -113,11 +113,11 @@ class Place:
 
         return connect(self.uri, read_only=read_only, options=self.options())
 
-    def options(self) -> GraphOptions:
-        """Return how the graph is opened."""
+    def options(self, *others: str) -> GraphOptions:
+        """Return how the graph is opened, and graphs at `others` together with it."""
         from omnigraph.graph.configured import graph_options
 
-        return graph_options(self.settings, self.uri)
+        return graph_options(self.settings, self.uri, *others)
 
 
 def require_local(uri: str, operation: str) -> None:

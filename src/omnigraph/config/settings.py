@@ -194,9 +194,9 @@ class Settings:
         looked = ", ".join(dict.fromkeys(str(path.parent) for path in places))
         raise NotFoundError(f"query file '{given}' not found", hint=f"looked in {looked}")
 
-    def storage_options(self, uri: str) -> StorageOptions:
-        """Return how to open the graph at `uri`."""
-        s3 = s3_options(self.environment) if is_on_s3(uri) else S3Options()
+    def storage_options(self, *uris: str) -> StorageOptions:
+        """Return how to open the graphs at `uris`: object stores are asked for if any is in one."""
+        s3 = s3_options(self.environment) if any(map(is_on_s3, uris)) else S3Options()
         kept = Retention(keep_versions=self.maintenance.keep, keep_s=self.maintenance.older_than)
         return StorageOptions(
             s3=s3, durability=self.durability, check_files=self.check_files, retention=kept

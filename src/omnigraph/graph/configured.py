@@ -24,8 +24,8 @@ from omnigraph.pipeline.model import PipelineOptions, SparkSettings
 from omnigraph.storage.options import S3Options
 
 
-def graph_options(settings: Settings, uri: str) -> GraphOptions:
-    """Return how settings open the graph at `uri`; the limit of the process is set as they say."""
+def graph_options(settings: Settings, *uris: str) -> GraphOptions:
+    """Return how settings open the graphs at `uris`; the process is limited as they say."""
     chosen = embedder_options(settings.embedding, settings.environment)
     limits = limits_in_force(settings.environment, settings.limits)
     limit_process_memory(limits.process_memory)
@@ -33,7 +33,7 @@ def graph_options(settings: Settings, uri: str) -> GraphOptions:
     return GraphOptions(
         cache=cache.folder if cache.is_asked_for else AUTO,
         cache_bytes=cache.max_bytes,
-        storage=settings.storage_options(uri),
+        storage=settings.storage_options(*uris),
         pipeline=pipeline_options(settings),
         embedder=embedder_of(chosen),
         limits=limits.query,

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import secrets
 import sys
 import urllib.request
@@ -28,6 +29,7 @@ from omnigraph.storage.options import S3Options, StorageOptions
 _WAIT_S = 120.0
 _SERVER_STOP_S = 40.0
 _STORE_STOP_S = 30.0
+_BUCKET = re.compile(r"[a-z0-9](?:[a-z0-9-]|\.(?!\.)){1,61}[a-z0-9]")
 _STATE, _LOCK = "state.json", "lock"
 ENV_FILE = "omnigraph.env"
 
@@ -116,9 +118,11 @@ def start_stack(
     """Start what does not run yet, and make the graph if there is none.
 
     Raises:
-        BadRequestError: a port is taken, or the place of the graph holds something else.
+        BadRequestError: no graph can be at that place, a port is taken, or the place holds
+            something else.
         LocalStackError: a program does not start.
     """
+    _check_place(wanted)
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
         state = _agreed(folder, wanted)
@@ -128,6 +132,16 @@ def start_stack(
         state = _with_server(folder, state, environment, say)
         _write_env(folder, state)
         return replace(_shown(folder, state), created=created)
+
+
+def _check_place(wanted: Wanted) -> None:
+    """Refuse what the object store would, which says so by never being ready."""
+    if _BUCKET.fullmatch(wanted.bucket) is None:
+        raise BadRequestError(
+            f"'{wanted.bucket}' is no name of a bucket",
+            hint="3 to 63 small letters, digits, . and -, with a letter or digit at both ends",
+        )
+    parse_uri(f"s3://{wanted.bucket}/{wanted.prefix}")
 
 
 def stop_stack(folder: Path, say: Say) -> LocalStack:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 from typing import Any, Final
 
 from omnigraph.api.merges import MergeResult
@@ -28,11 +29,24 @@ _LONGEST_TASK: Final = 40
 _TOLD_CONFLICTS: Final = 10
 
 
+def _name_of(task: str) -> str:
+    """Return what the branch of a task is called; letters that are lost stay in a digest.
+
+    >>> _name_of("Tidy up!"), _name_of("片付け")
+    ('tidy-up', 'task-5a6aa2')
+    """
+    words = " ".join(task.lower().split())
+    kept = _NO_WORD.sub("-", words).strip("-")
+    name = kept[:_LONGEST_TASK].strip("-") or "task"
+    if len(kept) <= _LONGEST_TASK and all(one.isascii() for one in words if one.isalnum()):
+        return name
+    return f"{name}-{sha256(words.encode(errors='surrogatepass')).hexdigest()[:6]}"
+
+
 def start_work(turn: Turn) -> str:
     """Make a branch for a task, or return the one that was made for it before."""
     desk = turn.desk
-    task = _NO_WORD.sub("-", turn.given["task"].lower()).strip("-")[:_LONGEST_TASK].strip("-")
-    name = desk.rules.home + (task or "task")
+    name = desk.rules.home + _name_of(turn.given["task"])
     known = name in desk.graph.branches.list()
     if not known:
         desk.graph.branches.create(name, source=turn.text("from") or DEFAULT_BRANCH)

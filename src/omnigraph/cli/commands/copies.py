@@ -67,7 +67,7 @@ def clone(
             target,
             branch=branch,
             history=history or None,
-            options=place.options(),
+            options=place.options(target),
             progress=progress,
         )
     if json:

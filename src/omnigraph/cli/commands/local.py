@@ -14,6 +14,7 @@ from omnigraph.cli.options import JsonOption, QuietOption
 from omnigraph.cli.output import say, say_json, warn
 from omnigraph.cli.templates.copy import copy_template
 from omnigraph.config.environment import process_environment
+from omnigraph.errors import BadRequestError
 
 if TYPE_CHECKING:
     from omnigraph.local.stack import LocalStack
@@ -71,6 +72,7 @@ def start(
     """
     from omnigraph.local.stack import Wanted, start_stack  # needs the engine
 
+    _check_bind(bind)
     rest = {"bucket": bucket, "prefix": prefix, "bind": bind}
     with tempfile.TemporaryDirectory(prefix="omnigraph-") as place:
         rows = data
@@ -84,6 +86,14 @@ def start(
         say_json(found)
     else:
         _say_started(found)
+
+
+def _check_bind(bind: str) -> None:
+    """Refuse what the server would not listen at; the next start has to find the port again."""
+    from omnigraph.server.options import parse_bind  # as light as it is, others need no server
+
+    if parse_bind(bind)[1] == 0:
+        raise BadRequestError("the server of a local stack needs a port", hint="127.0.0.1:8080")
 
 
 def _say_started(found: LocalStack) -> None:
