@@ -8,9 +8,16 @@ import pytest
 import omnigraph
 from omnigraph.engine.image import mapped, shelf_upkeep
 from omnigraph.engine.image.shelf_upkeep import faults_in, kept_in
+from omnigraph.storage.options import Retention, StorageOptions
 from tests.support import shelves
 from tests.support.fast import FAST
-from tests.support.shelves import COUNT, TWO, opened, settle, small, ways
+from tests.support.shelves import COUNT, LOOKUP, TWO, opened, settle, small, ways
+
+TIDY = StorageOptions(
+    durability="os",
+    maintenance="manual",
+    retention=Retention(floor_s=0, newest_versions=1, manifest_versions=1),
+)
 
 pytestmark = pytest.mark.slow
 
@@ -105,3 +112,40 @@ def test_a_writer_that_is_killed_leaves_nothing_that_is_used(place, tmp_path, mo
     notes = [one for one in cache.rglob("*.json") if one.name != shelf_upkeep.ABOUT]
     assert {one.name for one in cache.rglob("*.data")} == {mapped._file_of(one) for one in notes}
     check(place, cache)
+
+
+def test_a_base_that_is_taken_away_while_it_is_written_keeps_no_other_from_being(
+    place, tmp_path, monkeypatch, caplog
+):
+    created, taken = mapped._created, []
+
+    def purged_first(path):
+        if not taken:
+            taken.append(path.parent)
+            shelf_upkeep.remove_tree(path.parent)  # a cleanup, or `cache purge`, of another process
+        return created(path)
+
+    monkeypatch.setattr(mapped, "_created", purged_first)
+    with opened(place, tmp_path / "cache") as graph:
+        graph.build_cache()
+        assert len(kept_in(tmp_path / "cache")) == 1
+        assert "not written" not in caplog.text
+        graph.build_cache()
+    check(place, tmp_path / "cache")
+    assert len(kept_in(tmp_path / "cache")) == 2
+
+
+def test_what_is_built_behind_a_query_is_begun_anew_after_a_cleanup(place, tmp_path, caplog):
+    with opened(place, tmp_path / "cache") as reader, opened(place, None, storage=TIDY) as writer:
+        for _ in range(2):
+            reader.query(COUNT)  # looks at ids alone
+            settle()
+        for number in range(4):
+            writer.mutate(f'query q() {{ update P set {{ n: {number} }} where k = "p1" }}')
+        writer.optimize()
+        writer.cleanup(keep=1, older_than="0s", preview=False)
+        for _ in range(3):
+            found = reader.query(LOOKUP, params={"k": "p7"}).to_dicts()
+            assert found == [{"n": 7, "t": "t0"}]
+            settle()
+    assert "in the background failed" not in caplog.text

@@ -15,6 +15,7 @@ from omnigraph.engine.contract import Catalogs
 from omnigraph.engine.image.cache import ImageCache
 from omnigraph.engine.image.shelf import Shelf
 from omnigraph.engine.maintain import reconcile_indexes
+from omnigraph.engine.read.context import Images
 from omnigraph.engine.read.images import SnapshotImages, build_kept
 from omnigraph.engine.read.reader import GraphReader
 from omnigraph.engine.write.writer import GraphWriter
@@ -112,12 +113,16 @@ class GraphState:
 
     def build_cache(self, branch: str) -> None:
         """Put on disk what queries of a branch would have to build, where that is worth it."""
-        if self.shelf is not None:
-            snapshot = self.snapshot(branch)
-            build_kept(
-                SnapshotImages(snapshot, self.catalog(snapshot), self.reader.cache), self.shelf
-            )
+        shelf = self.shelf
+        if shelf is None:
+            return
+
+        def build(images: Images) -> None:
+            assert isinstance(images, SnapshotImages), "this reader sees every row"
+            build_kept(images, shelf)
             self.reader.cache.store()
+
+        self.reader.over_images(self.snapshot(branch), build)
 
     def let_go(self, branch: str | None = None) -> None:
         """Take from this machine's disk what the graph let go of, or all that a branch wrote.

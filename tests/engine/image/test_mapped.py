@@ -259,3 +259,10 @@ def test_network_and_unknown_file_systems_are_refused(tmp_path, monkeypatch, mou
     monkeypatch.setattr(folders, "_MOUNTS", tmp_path / "mounts")
     with pytest.raises(CacheFolderError, match="not known to be local"):
         private_folder(tmp_path / "cache")
+
+
+@pytest.mark.parametrize("name", ["arrays", "column"])
+def test_a_note_whose_bytes_somebody_took_away_does_not_keep_others_from_writing(folder, name):
+    data_of(folder, name).unlink()  # what tidies up caches goes by how old files are
+    assert read_arrays(folder, name) is None
+    assert not is_there(folder, name)

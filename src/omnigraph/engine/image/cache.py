@@ -13,6 +13,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -178,16 +179,26 @@ class ImageCache:
         bases = {base: key for key, entry in entries for base in entry.bases if key[0] == "table"}
         try:
             for base, (_, location, branch, _) in bases.items():
-                if base.shelved is not None:
-                    self.shelf.begin(location, branch, base.shelved)
-                    base.keep()
+                self._put(partial(self._keep_base, base, location, branch))
             for _, entry in entries:
                 if entry.store is not None:
-                    entry.store(entry.value)
+                    self._put(partial(entry.store, entry.value))
             self.shelf.settle()
         except OSError as error:
             FAULTS.add(1, "not written")
             log.warning("derived files are not written: %s", error)
+
+    def _keep_base(self, base: BaseTable, location: str, branch: str | None) -> None:
+        if self.shelf is not None and base.shelved is not None:
+            self.shelf.begin(location, branch, base.shelved)
+            base.keep()
+
+    def _put(self, write: Callable[[], None]) -> None:
+        """Write something; a folder that a cleanup or a purge takes away meanwhile is no fault."""
+        try:
+            write()
+        except (FileNotFoundError, FileExistsError) as error:
+            log.info("derived files were taken away while they were written: %s", error)
 
     def wants_residence(self, tables: Sequence[TableVersion]) -> bool:
         """Whether reading these tables whole pays off: they are here, or asked for again.

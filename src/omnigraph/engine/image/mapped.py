@@ -8,6 +8,7 @@ removed. Removing is unlinking: who has mapped a file keeps it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import math
@@ -31,7 +32,7 @@ from omnigraph.base.metrics import METRICS
 log = logging.getLogger(__name__)
 
 FORMAT = 1
-_NOTE = ".json"
+_NOTE, _DATA = ".json", ".data"
 _ALIGNED = 64
 _PIECE = 1 << 24
 _DTYPES = frozenset({"bool", "float32", "float64", "int32", "int64", "uint32"})
@@ -152,9 +153,19 @@ def faults_of(folder: Path, name: str) -> str | None:
 
 def names_in(folder: Path) -> list[str]:
     """Return the names of all files of a folder."""
+    names = (one.name for one in entries_of(folder))
     return sorted(
-        note.name.removesuffix(_NOTE) for note in folder.glob(f"*{_NOTE}") if note.name[0] != "."
+        name.removesuffix(_NOTE) for name in names if name.endswith(_NOTE) and name[0] != "."
     )
+
+
+def entries_of(folder: Path) -> list[os.DirEntry[str]]:
+    """Return what lies in a folder; nothing if another process has just removed it."""
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 class _Summing:
@@ -191,7 +202,7 @@ def _write(
     folder: Path, name: str, write: Callable[[_Summing], None], said: Mapping[str, Any]
 ) -> None:
     token = secrets.token_hex(8)
-    data, draft = folder / f"{name}.{token}.data", folder / f".{name}.{token}"
+    data, draft = folder / f"{name}.{token}{_DATA}", folder / f".{name}.{token}"
     try:
         with os.fdopen(_created(data), "wb") as out:
             summing = _Summing(out)
@@ -225,6 +236,8 @@ def _find(folder: Path, name: str) -> Found | None:
     try:
         return _mapped(folder, name, again=False)
     except FileNotFoundError:
+        if is_there(folder, name):  # what keeps tidy took the bytes away, and left the note
+            _drop(folder, name, "its bytes are gone")
         return None
     except (_UnusableError, OSError, ValueError, KeyError, TypeError) as error:
         _drop(folder, name, str(error))
@@ -283,9 +296,10 @@ def _drop(folder: Path, name: str, why: str) -> None:
 def remove(folder: Path, name: str) -> None:
     """Unlink a file; those that are gone already are fine."""
     (folder / f"{name}{_NOTE}").unlink(missing_ok=True)
-    for path in folder.glob(f"{name}.*.data"):
-        path.unlink(missing_ok=True)
-        (folder / _checked(path.name)).unlink(missing_ok=True)
+    for one in entries_of(folder):
+        if one.name.startswith(f"{name}.") and one.name.endswith(_DATA):
+            (folder / one.name).unlink(missing_ok=True)
+            (folder / _checked(one.name)).unlink(missing_ok=True)
 
 
 def sweep(folder: Path, older_than_s: float) -> None:
@@ -298,11 +312,13 @@ def sweep(folder: Path, older_than_s: float) -> None:
     named = {_file_of(folder / f"{name}{_NOTE}") for name in names_in(folder)}
     alive = named | {f"{name}{_NOTE}" for name in names_in(folder)}
     alive |= {_checked(name) for name in named if name is not None}
-    for path in (*folder.glob("*.data"), *folder.glob(".*")):
-        if path.name in alive or path.is_dir():
+    for one in entries_of(folder):
+        is_ours = one.name.endswith(_DATA) or one.name.startswith(".")
+        if not is_ours or one.name in alive or one.is_dir(follow_symlinks=False):
             continue
-        if time.time() - path.lstat().st_mtime > older_than_s:
-            path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # another process sweeps, too
+            if time.time() - one.stat(follow_symlinks=False).st_mtime > older_than_s:
+                (folder / one.name).unlink()
 
 
 def _file_of(note: Path) -> str | None:

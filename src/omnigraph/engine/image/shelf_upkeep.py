@@ -5,6 +5,7 @@ Knows folders and files alone; which of them a graph would use, `shelf` knows.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -14,12 +15,15 @@ from pathlib import Path
 from typing import TypedDict
 
 from omnigraph.engine.image import mapped
-from omnigraph.engine.image.mapped import FAULTS
+from omnigraph.engine.image.mapped import FAULTS, entries_of
 
 ABOUT = "about.json"
 _GONE = ".gone-"
 _AT_WORK_S = 3_600.0
 """A writer that is still at work began its file not longer ago than this."""
+
+_ROUNDS = 8
+"""How often others may rename something below a folder while it is removed."""
 
 
 class About(TypedDict):
@@ -81,8 +85,10 @@ def sweep(root: Path) -> None:
             for _, place in bases_in(lineage):
                 for folder in (place, *folders_in(place)):
                     mapped.sweep(folder, _AT_WORK_S)
-        for left in (*graph.glob(f"{_GONE}*"), *graph.glob(f"*/{_GONE}*")):
-            remove_tree(left)
+        for folder in (graph, *folders_in(graph)):
+            for left in entries_of(folder):
+                if left.name.startswith(_GONE):
+                    remove_tree(folder / left.name)
 
 
 def shrink(root: Path, most: int) -> None:
@@ -134,13 +140,9 @@ def bases_in(lineage: Path) -> list[tuple[int, Path]]:
 
 def folders_in(folder: Path) -> list[Path]:
     """Return the folders in a folder, if it is there, without those that are being removed."""
-    try:
-        entries = list(os.scandir(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
     return sorted(
         Path(one.path)
-        for one in entries
+        for one in entries_of(folder)
         if not one.name.startswith(".") and one.is_dir(follow_symlinks=False)
     )
 
@@ -155,19 +157,38 @@ def put_text(path: Path, text: str) -> None:
 def remove_tree(folder: Path) -> None:
     """Unlink everything below a folder, which nobody finds from the first moment on.
 
-    Files that are mapped stay whole for who has mapped them.
+    Files that are mapped stay whole for who has mapped them. Other processes may be at the same
+    folder, one above or one below it: what they were faster with is gone, too.
+
+    Raises:
+        OSError: something cannot be unlinked.
     """
     gone = folder.with_name(f"{_GONE}{secrets.token_hex(8)}")
     try:
         folder.rename(gone)
     except FileNotFoundError:
         return
-    for path, folders, files in os.walk(gone, topdown=False):
-        for name in files:
-            Path(path, name).unlink(missing_ok=True)
-        for name in folders:
-            Path(path, name).rmdir()
-    gone.rmdir()
+    for left in reversed(range(_ROUNDS)):
+        for path, folders, files in os.walk(gone, topdown=False):
+            for name in files:
+                Path(path, name).unlink(missing_ok=True)
+            for name in folders:
+                _remove_empty(Path(path, name), again=True)
+        if _remove_empty(gone, again=left > 0):
+            return
+
+
+def _remove_empty(folder: Path, *, again: bool) -> bool:
+    """Remove a folder; tell whether it is gone, or not empty and to be looked at again."""
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        if not again or error.errno != errno.ENOTEMPTY:
+            raise
+        return False
+    return True
 
 
 def _weighed(place: Path) -> tuple[int, float]:
@@ -185,11 +206,7 @@ def _weighed(place: Path) -> tuple[int, float]:
 
 
 def _files_below(folder: Path) -> Iterator[os.DirEntry[str]]:
-    try:
-        entries = list(os.scandir(folder))
-    except FileNotFoundError:
-        return
-    for one in entries:
+    for one in entries_of(folder):
         if one.is_dir(follow_symlinks=False):
             yield from _files_below(Path(one.path))
         else:

@@ -558,6 +558,9 @@ class GraphReader:
                 with Budget(limits, self._clock, stopped) as budget:
                     plan = self.plans.plan(compiled, snapshot, catalog, images)
                     run_read(plan.prepared, images, bound, budget, None)
+            except SnapshotExpiredError:  # a cleanup took the version the images began as
+                self._begin_anew(snapshot)
+                return
             finally:
                 self._built.keep(key, True)
             self.cache.store()

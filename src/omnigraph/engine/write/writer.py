@@ -6,6 +6,7 @@ the branch is then.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from functools import partial
 from typing import assert_never, cast
@@ -26,11 +27,13 @@ from omnigraph.engine.write.commit import OvertakenError, check_changes, commit_
 from omnigraph.engine.write.embed import fill_vectors, fills
 from omnigraph.engine.write.mutate import run_mutation
 from omnigraph.engine.write.request import MutationRequest, request_hash
-from omnigraph.errors import BadRequestError
+from omnigraph.errors import BadRequestError, OmniGraphError
 from omnigraph.storage.commit.session import UNCONDITIONAL, SchemaChangedError
 from omnigraph.storage.files.records import Commit
 from omnigraph.storage.manifest.snapshot import Snapshot
 from omnigraph.storage.store import GraphStore
+
+log = logging.getLogger(__name__)
 
 _RETRIES = 3
 
@@ -124,17 +127,24 @@ class GraphWriter:
                 assert_never(made.outcome)
 
     def _take_over(self, before: Snapshot, after: Snapshot, changes: ChangeSet) -> None:
-        """Hand what was just committed to the images, so that reading it back costs nothing."""
-        for key, change in changes.tables.items():
-            if key in before.tables and key in after.tables:
-                self._images.advance(
-                    before.table(key),
-                    after.table(key),
-                    change.upserts,
-                    change.deletes,
-                    in_place=is_node_key(key),
-                    are_new=change.inserts_new,
-                )
+        """Hand what was just committed to the images, so that reading it back costs nothing.
+
+        The commit counts by now, so nothing that fails here may be told as its failure.
+        """
+        try:
+            for key, change in changes.tables.items():
+                if key in before.tables and key in after.tables:
+                    self._images.advance(
+                        before.table(key),
+                        after.table(key),
+                        change.upserts,
+                        change.deletes,
+                        in_place=is_node_key(key),
+                        are_new=change.inserts_new,
+                    )
+        except (OmniGraphError, OSError, MemoryError) as error:
+            # Ids may have to be read of a version that a cleanup took, or a store may be away.
+            log.info("what was written is read by the next query: %s", error)
 
     def _new_id(self) -> str:
         return ULIDS.next(self._clock.now_us())
