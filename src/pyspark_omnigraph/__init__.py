@@ -17,9 +17,20 @@ from pyspark.sql.datasource import (
 )
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
     from omnigraph.graph.spark_streams import ChangeStream
+
+
+def register(session: SparkSession) -> None:
+    """Let streams that this thread starts in a session go to graphs, by `format("omnigraph")`.
+
+    For sinks Spark looks for no format, and it asks the session that is active in the thread,
+    which need not be the one whose frame it is; making a frame makes a session the active one.
+    """
+    session.dataSource.register(DefaultSource)
+    session.createDataFrame([], "nothing int")
 
 
 class DefaultSource(DataSource):

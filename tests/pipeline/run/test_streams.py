@@ -14,7 +14,7 @@ import omnigraph
 from omnigraph.errors import BadRequestError
 from omnigraph.graph.spark_streams import StreamModeError
 from omnigraph.pipeline.run.spark_jvm import keep_quiet
-from pyspark_omnigraph import DefaultSource
+from pyspark_omnigraph import register
 from tests.pipeline.conftest import edge, jsonl, node
 from tests.support.fast import FAST
 
@@ -105,7 +105,7 @@ def test_the_format_takes_a_stream_batch_by_batch(graph, session, tmp_path):
     put(tmp_path, 1, {"text": "one"}, {"text": "two"})
     source = told(session, tmp_path, "text string")
     options = {"path": graph.uri, "type": "Note", "stream": "notes"}
-    session.dataSource.register(DefaultSource)
+    register(session)
     run(source.writeStream.format("omnigraph").options(**options), tmp_path)
     commits = len(graph.commits.list())
     notes = "match { $n: Note } return { $n.text } order { $n.text }"
