@@ -73,7 +73,7 @@ class Server(MPServer):
         if self._answered and self.interrupt_children and not self.interrupt_signal:
             again = ", ".join(str(number + 1) for number in self.interrupt_children)
             _LOG.error("worker %s ended again within seconds of its start: the server ends", again)
-        super().shutdown(exit_code)
+        super().shutdown(exit_code)  # type: ignore[no-untyped-call]
 
 
 def run(options: ServeOptions) -> None:
