@@ -163,6 +163,20 @@ def test_workers_share_a_port_and_are_replaced_when_they_die(people, http):
             pass
 
 
+def test_a_worker_that_dies_again_and_again_ends_the_server_which_says_why(people, http):
+    with server_process(people, "people.omni", *BIND) as server:
+        assert http.get(f"{server.hear_address()}/readyz").status_code == 200
+        killed = set()
+        while server.process.poll() is None and len(killed) < 20:
+            for pid in set(server.workers()) - killed:
+                killed.add(pid)
+                os.kill(pid, signal.SIGKILL)
+        assert server.process.wait(120) == 1
+        notes = server.notes.read_text()
+        assert "WARNING omnigraph.server: worker 1 ended unasked; another one takes" in notes
+        assert "worker 1 ended again within seconds of its start: the server ends" in notes
+
+
 def _lives(pid):
     try:
         with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123

@@ -207,6 +207,11 @@ def test_files_and_settings_are_read_again_without_a_restart(template, tmp_path,
         (folder / "stored" / "more.gq").write_text(more)
         until(wil, ["add", "adults", "meet", "old", "person"])
         assert len(wil.post("/queries/old", {}).json()["rows"]) == 2
+        (folder / "stored" / "more.gq").write_text(more.replace("age > 29", "wage > 29"))
+        refused = wil.post("/queries/old", {})
+        assert refused.status_code == 400
+        assert "stored query 'old': more.gq:1:" in refused.text
+        assert str(folder) not in refused.text
         (folder / "other").mkdir()
         (folder / "other" / "one.gq").write_text(more.replace("old", "one"))
         changed = SETTINGS.replace("files: [stored]\n  expose: [add]", "files: [other]")

@@ -22,6 +22,18 @@ def keyring(**given):
     return load_keyring(Environment({PREFIX + name: value for name, value in given.items()}))
 
 
+def test_keys_of_actors_whose_names_have_colons_are_their_own(people, http):
+    actors = {"act": "one", "act:x": "two", "act%3Ax": "three"}
+    tokens_of_all = {f"{PREFIX}TOKENS_JSON": json.dumps(actors)}
+    asked = {"query": 'query add_one() { insert Person { name: "Zed", age: 1 } }'}
+    with server_process(people, "people.omni", "--bind", "127.0.0.1:0", **tokens_of_all) as server:
+        address = server.hear_address()
+        for token, key in (("two", "k"), ("one", "x:k"), ("three", "k")):
+            headers = {"authorization": f"Bearer {token}", "idempotency-key": key}
+            done = http.post(f"{address}/change", json=asked, headers=headers)
+            assert (done.status_code, done.json()["replayed"]) == (200, False), done.text
+
+
 def test_a_token_is_kept_as_its_hash():
     found = Keyring([("a", "abc")], "env-or-file")
     (one,) = found._credentials

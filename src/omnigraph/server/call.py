@@ -217,7 +217,10 @@ class Call:
             raise bad_request(
                 f"the Idempotency-Key has 1 to {_LONGEST_KEY} printable ASCII characters"
             )
-        return key if self.actor is None else f"{self.actor}:{key}"
+        if self.actor is None:
+            return key
+        # Names may have colons: `a:b` with the key `c` is not `a` with `b:c`.
+        return f"{self.actor.replace('%', '%25').replace(':', '%3A')}:{key}"
 
     @property
     def layout(self) -> Layout:

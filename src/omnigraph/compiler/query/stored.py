@@ -67,7 +67,9 @@ class StoredText:
             yield
         except DiagnosticsError as error:
             name = self.query.name
-            text = f"stored query '{name}': {error.message}"
+            file = self.source.name  # where it is kept is nothing to whoever calls it
+            told = error.message.replace(file, file.rpartition("/")[2])
+            text = f"stored query '{name}': {told}"
             raise StoredQueryError(text, query=name, hint=error.hint) from error
 
 

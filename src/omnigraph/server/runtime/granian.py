@@ -1,8 +1,9 @@
 """Granian, started from our code: its main process never opens the graph, its workers do.
 
-Three of its ways are not ours. On SIGHUP it replaces its workers, whose images would be lost; here
+Four of its ways are not ours. On SIGHUP it replaces its workers, whose images would be lost; here
 they read tokens and policy again. A worker whose parent was killed would stay; here it ends. And a
-worker that cannot start is started again; here the server ends if none ever could.
+worker that cannot start is started again; here the server ends if none ever could. That a
+worker died it tells a log that nobody reads; here it stands in ours.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import logging
 import multiprocessing
 import os
 import signal
@@ -28,6 +30,7 @@ from omnigraph.server.logs import log_to_stderr
 from omnigraph.server.options import ServeOptions
 from omnigraph.server.runtime.sockets import announce
 
+_LOG = logging.getLogger("omnigraph.server")
 _HEADERS_MS = 80_000
 """How long headers may take, and how long a connection may be idle: clients keep them for 75 s."""
 _HEADER_BYTES = 64 << 10
@@ -60,11 +63,24 @@ class Server(MPServer):
         """Note that the server answers."""
         self._answered = True
 
+    def _respawn_workers(self, workers: list[int], *rest: Any, **named: Any) -> None:  # noqa: ANN401 - the library's own
+        for number in workers:
+            _LOG.warning("worker %s ended unasked; another one takes its place", number + 1)
+        super()._respawn_workers(workers, *rest, **named)
+
+    def shutdown(self, exit_code: int = 0) -> None:
+        """End; if that is because workers die faster than they are replaced, say so."""
+        if self._answered and self.interrupt_children and not self.interrupt_signal:
+            again = ", ".join(str(number + 1) for number in self.interrupt_children)
+            _LOG.error("worker %s ended again within seconds of its start: the server ends", again)
+        super().shutdown(exit_code)  # type: ignore[no-untyped-call]
+
 
 def run(options: ServeOptions) -> None:
     """Serve until told to stop; `options.port` is one that is reserved."""
     # The engine must not begin its life in a fork of a process that has threads.
     multiprocessing.set_start_method("spawn", force=True)
+    log_to_stderr()
     server = Server(
         "omnigraph",
         address=options.host,
