@@ -239,3 +239,14 @@ def test_the_history_of_one_branch_is_refused(original, tmp_path):
     with pytest.raises(NotFoundError, match="nope"):
         omnigraph.clone(tmp_path / "a.omni", tmp_path / "b.omni", options=FAST, branch="nope")
     assert not (tmp_path / "b.omni").exists()
+
+
+@pytest.mark.parametrize("branch", [None, "main"])
+@pytest.mark.parametrize("way", ["inner", "nodes/inner", "link"])
+def test_no_copy_is_put_inside_the_graph_itself(original, tmp_path, way, branch):
+    add(original, "ada")
+    (tmp_path / "elsewhere").symlink_to(tmp_path / "a.omni")
+    place = tmp_path / ("elsewhere/inner" if way == "link" else f"a.omni/{way}")
+    with pytest.raises(BadRequestError, match="inside the graph itself"):
+        omnigraph.clone(tmp_path / "a.omni", place, branch=branch, options=FAST)
+    assert not place.exists()

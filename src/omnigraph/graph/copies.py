@@ -10,6 +10,7 @@ from pathlib import Path
 
 from omnigraph.api.progress import Progress
 from omnigraph.api.upkeep import Cloned, Relocated
+from omnigraph.base.uri import parse_uri
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.engine.search.spaces import record_name, record_text, spaces_of
 from omnigraph.errors import BadRequestError, StorageError
@@ -44,7 +45,7 @@ def clone(
         progress: told of every object or row that is done.
 
     Raises:
-        BadRequestError: the history of one branch is asked for.
+        BadRequestError: the history of one branch is asked for, or a place inside the graph.
         NotFoundError: there is no graph.
         AlreadyExistsError: the place is not empty.
         ConflictError: its files vanish while no writer is at work.
@@ -55,6 +56,10 @@ def clone(
         raise BadRequestError(
             "the history of one branch alone cannot be copied",
             hint="copy the whole graph, or the branch without its history",
+        )
+    if parse_uri(source).has_inside(parse_uri(target)):
+        raise BadRequestError(
+            f"{target} is inside the graph itself", hint=f"take a place beside {source}"
         )
     if branch is not None or history is False:
         return _clone_state(source, target, branch or MAIN, chosen, progress)
