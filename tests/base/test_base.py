@@ -82,3 +82,10 @@ def test_a_failpoint_acts_only_when_armed_and_only_on_its_turn():
     finally:
         failpoints.disable_all()
         failpoints.REGISTRY.pop("test.gap")
+
+
+def test_one_object_store_address_is_inside_another_by_whole_names():
+    graph = parse_uri("s3://b/team")
+    assert graph.has_inside(parse_uri("s3://b/team/inner"))
+    for other in ("s3://b/team", "s3://b/team2/x", "s3://c/team/x", "/b/team/x"):
+        assert not graph.has_inside(parse_uri(other))

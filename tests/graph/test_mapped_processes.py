@@ -1,5 +1,6 @@
 """Several processes and one folder of derived files: at once, and killed at the worst moment."""
 
+import errno
 import subprocess
 import sys
 
@@ -149,3 +150,22 @@ def test_what_is_built_behind_a_query_is_begun_anew_after_a_cleanup(place, tmp_p
             assert found == [{"n": 7, "t": "t0"}]
             settle()
     assert "in the background failed" not in caplog.text
+
+
+def test_a_full_disk_is_told_once_until_there_is_room_again(place, tmp_path, monkeypatch, caplog):
+    is_full, created = [True], mapped._created
+
+    def refused(path):
+        if is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return created(path)
+
+    monkeypatch.setattr(mapped, "_created", refused)
+    with opened(place, tmp_path / "cache") as graph:
+        for told in (1, 1):
+            graph.build_cache()
+            assert caplog.text.count("not written") == told
+        is_full.clear()
+        graph.build_cache()
+        assert len(kept_in(tmp_path / "cache")) == 2
+    check(place, tmp_path / "cache")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import omnigraph
+from omnigraph import GraphOptions
 from omnigraph.errors import BadRequestError, CompileError, OmniGraphError
 from tests.support.fast import FAST
 
@@ -194,3 +195,22 @@ def test_a_line_of_deeply_nested_lists_is_a_bad_row(graph, depth):
 def test_a_text_of_deeply_nested_lists_is_refused_where_it_becomes_too_deep(graph):
     with pytest.raises(CompileError, match="nested deeper than 64 levels"):
         graph.mutate(f"query q() {{ insert Person {{ name: {'[' * 99_999} }} }}")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("cache", 3, "cache is text or a path or None, not 3"),
+        ("cache", b"x", "cache is text or a path"),
+        ("cache_bytes", "20GiB", "cache_bytes is a number or None"),
+        ("cache_bytes", -1, "cache_bytes cannot be -1"),
+        ("image_bytes", None, "image_bytes is a number"),
+        ("image_bytes", float("nan"), "image_bytes cannot be nan"),
+        ("limits", 60, "limits is Limits, not 60"),
+        ("job_limits", None, "job_limits is Limits"),
+        ("storage", {}, "storage is StorageOptions"),
+    ],
+)
+def test_options_of_another_kind_are_refused_at_once(name, value, message):
+    with pytest.raises(BadRequestError, match=message):
+        GraphOptions(**{name: value})

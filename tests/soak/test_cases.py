@@ -14,6 +14,7 @@ import lance
 import pytest
 
 import omnigraph
+from omnigraph.engine.image import shelf
 from omnigraph.engine.merge import run as run_module
 from omnigraph.graph import Graph
 from omnigraph.storage.upkeep.cleanup import CleanupPolicy
@@ -60,10 +61,23 @@ class Trace:
         turn = self.turn(**where)
         mutate(turn, "update", {"k": key, "v": value}, t=words_of(value))
 
+    def link(self, one: str, other: str, **where: Any) -> None:
+        mutate(self.turn(**where), "link", {"a": one, "b": other, "w": next(self.numbers)})
+
+    def unlink(self, key: str, **where: Any) -> None:
+        mutate(self.turn(**where), "unlink", {"a": key})
+
     def ask(
-        self, question: str, at: str | None = None, /, *, on: str = "main", **args: Any
+        self,
+        question: str,
+        at: str | None = None,
+        /,
+        *,
+        on: str = "main",
+        handle: int = 0,
+        **args: Any,
     ) -> None:
-        ask(self.turn(branch=on), question, args, at)
+        ask(self.turn(handle, on), question, args, at)
 
     def head(self) -> str:
         return self.handles[0].snapshot().commit_id
@@ -115,6 +129,29 @@ def test_a_handle_across_a_cleanup_by_another(trace):
     trace.ask("search", word="birch")
     trace.put("k1", 5)
     trace.ask("nodes")
+
+
+def test_a_write_on_edges_mapped_of_a_version_that_a_cleanup_took(trace, tmp_path, monkeypatch):
+    monkeypatch.setattr(shelf, "LEAST_ROWS", 1)
+    options = graph_options({}, cache=str(tmp_path / "derived"))
+    for number in range(3):
+        trace.put(f"k{number}", number)
+    trace.link("k0", "k1")
+    trace.link("k0", "k2")
+    with omnigraph.connect(tmp_path / "graph", options=options) as first:
+        first.build_cache()
+    with omnigraph.connect(tmp_path / "graph", options=options) as mapping:
+        trace.handles.append(mapping)
+        for _ in range(2):
+            trace.ask("missing", handle=2)  # walks edges, and looks at no id of any
+        for _ in range(12):
+            trace.link("k1", "k2")
+        trace.ask("missing", handle=2)
+        time.sleep(1.1 * FLOOR_S)
+        mapping.store.cleanup(CleanupPolicy(keep_versions=8))
+        trace.unlink("k0", handle=2)
+        trace.ask("edges", handle=2)
+        trace.ask("edges")
 
 
 def test_time_travel_between_reads_of_the_head(trace):

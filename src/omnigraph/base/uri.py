@@ -33,6 +33,14 @@ class GraphUri:
     def __str__(self) -> str:
         return self.path if self.is_local else f"s3://{self.bucket}/{self.path}".rstrip("/")
 
+    def has_inside(self, other: GraphUri) -> bool:
+        """Whether another address is a place below this one, by whatever links it leads there."""
+        if self.is_local:
+            mine = Path(self.path).resolve()
+            return other.is_local and mine in Path(other.path).resolve().parents
+        is_same = (self.scheme, self.bucket) == (other.scheme, other.bucket)
+        return is_same and other.path.startswith(f"{self.path}/")
+
     def join(self, *parts: str) -> str:
         """Return the address of an object below the root, in the form Lance accepts."""
         return "/".join((str(self), *parts))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from dataclasses import replace
 from functools import partial
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from omnigraph.api.progress import Progress
 from omnigraph.api.upkeep import Cloned, Relocated
-from omnigraph.base.uri import GraphUri, parse_uri
+from omnigraph.base.uri import parse_uri
 from omnigraph.compiler.catalog.model import Catalog
 from omnigraph.engine.search.spaces import record_name, record_text, spaces_of
 from omnigraph.errors import BadRequestError, StorageError
@@ -58,7 +57,10 @@ def clone(
             "the history of one branch alone cannot be copied",
             hint="copy the whole graph, or the branch without its history",
         )
-    _require_apart(source, target)
+    if parse_uri(source).has_inside(parse_uri(target)):
+        raise BadRequestError(
+            f"{target} is inside the graph itself", hint=f"take a place beside {source}"
+        )
     if branch is not None or history is False:
         return _clone_state(source, target, branch or MAIN, chosen, progress)
     done = copy_store(source, target, chosen.storage, progress=progress)
@@ -72,18 +74,6 @@ def clone(
             )
         commit = made.snapshot("main").commit_id
     return Cloned(str(source), str(target), done.objects, done.size, commit)
-
-
-def _require_apart(source: str | PathLike[str], target: str | PathLike[str]) -> None:
-    """Refuse a place inside the graph: a copy there would be copied with it, again and again."""
-    graph, place = (_resolved(parse_uri(one)) for one in (source, target))
-    same = (graph.scheme, graph.bucket) == (place.scheme, place.bucket)
-    if same and place.path.startswith(f"{graph.path.rstrip('/')}/"):
-        raise BadRequestError(f"{target} is inside the graph", hint="take another place")
-
-
-def _resolved(uri: GraphUri) -> GraphUri:
-    return replace(uri, path=os.path.realpath(uri.path)) if uri.is_local else uri
 
 
 def _clone_state(

@@ -276,3 +276,6 @@ def test_weights_limits_and_rounds_are_kept(tmp_path):
             algorithms.pagerank(limits=Limits(seconds=0), **knows)
         with pytest.raises(BudgetExceededError, match="memory budget"):
             algorithms.pagerank(limits=Limits(bytes=10), **knows)
+        for name in ("degrees", "connected_components", "pagerank"):
+            with pytest.raises(BudgetExceededError, match="2 rows; the row budget is 1"):
+                getattr(algorithms, name)(limits=Limits(rows=1), **knows)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from omnigraph.base.budget import NUMBER_BYTES, checkpoint, keep
+from omnigraph.base.budget import NUMBER_BYTES, checkpoint, current, keep
 from omnigraph.compiler.query.typed import Direction
 from omnigraph.engine.algorithms.chosen import Along, Chosen
 from omnigraph.engine.algorithms.weights import weights_of
@@ -65,11 +65,13 @@ def network_of(images: Images, chosen: Chosen, weight: str | None = None) -> Net
         keep("numbering nodes", of_type.nbytes + positions.nbytes)
         numbers.append(of_type)
         start += len(positions)
+    _count("numbering nodes", start)
     none = np.empty(0, np.int64)
     parts: list[tuple[Ints, Ints, Floats]] = [(none, none, np.empty(0))]
     for edge, near, far in chosen.ends:
         adjacency = images.adjacency(edge.name, Direction.OUT)
         count = adjacency.count(placed[near])
+        _count("reading edges", count)
         checkpoint("reading edges", count * _EDGE_COLUMNS * NUMBER_BYTES)
         rows, targets, edges = adjacency.edges_of(placed[near])
         sources, ends = numbers[near][placed[near][rows]], numbers[far][targets]
@@ -89,3 +91,10 @@ def _ordered(images: Images, type_name: str) -> Ints:
     live = image.live_positions
     order = sorted_rows([gathered(image.id_order, live)], len(live))
     return gathered(live, order)
+
+
+def _count(step: str, rows: int) -> None:
+    """Hold rows against the limit of the call, as a query does with those of every step."""
+    budget = current()
+    if budget is not None:
+        budget.check(step, rows=rows)

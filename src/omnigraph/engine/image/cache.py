@@ -100,6 +100,8 @@ class ImageCache:
         self._unfit: dict[Lineage, int] = {}
         self._lock = threading.Lock()
         self._building: dict[tuple[Any, ...], threading.Lock] = {}
+        self._is_told = False
+        """Whether the log says already that nothing can be written."""
 
     def table(
         self,
@@ -184,9 +186,12 @@ class ImageCache:
                 if entry.store is not None:
                     self._put(partial(entry.store, entry.value))
             self.shelf.settle()
+            self._is_told = False
         except OSError as error:
             FAULTS.add(1, "not written")
-            log.warning("derived files are not written: %s", error)
+            how = logging.INFO if self._is_told else logging.WARNING
+            log.log(how, "derived files are not written: %s", error)
+            self._is_told = True
 
     def _keep_base(self, base: BaseTable, location: str, branch: str | None) -> None:
         if self.shelf is not None and base.shelved is not None:

@@ -236,7 +236,8 @@ def _find(folder: Path, name: str) -> Found | None:
     try:
         return _mapped(folder, name, again=False)
     except FileNotFoundError:
-        if is_there(folder, name):  # what keeps tidy took the bytes away, and left the note
+        named = _file_of(folder / f"{name}{_NOTE}")  # which others may have written anew meanwhile
+        if named is not None and not (folder / named).exists():
             _drop(folder, name, "its bytes are gone")
         return None
     except (_UnusableError, OSError, ValueError, KeyError, TypeError) as error:
