@@ -17,6 +17,7 @@ const SCALARS = {
 
 /** Return the list of stored queries as a part of the page, or null if there is none. */
 export async function storedQueries(app, open) {
+  if (!app.may('invoke_query')) return null;
   let found;
   try {
     found = await app.api.get('/queries');
